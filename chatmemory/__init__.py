@@ -1,6 +1,6 @@
 """The memory of LLM chats: history is kept, memory stays small, valid and explainable.
 
-What is exported here needs no Django; the store on the ORM is in ``chatmemory.stores``, the models in
+The names in this module need no Django. The store on Django's ORM is in ``chatmemory.stores``, the models are in
 ``chatmemory.models``.
 """
 

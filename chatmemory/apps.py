@@ -27,10 +27,10 @@ class ChatmemoryConfig(AppConfig):
         from chatmemory.models import Conversation
 
         def memory(conversation: Conversation) -> ConversationMemory:
-            # All operations are imported with it, which a command or a worker may never need.
+            # This imports all operations, which a command or a worker may never need.
             from chatmemory.database.conversation_memory import ConversationMemory
 
-            Conversation.add_to_class("memory", property(ConversationMemory))  # from now on without this detour
+            Conversation.add_to_class("memory", property(ConversationMemory))  # skips this property from now on
             return ConversationMemory(conversation)
 
         register(check_settings)

@@ -1,7 +1,7 @@
-"""Capabilities: additions of other apps to chatmemory, registered in ``AppConfig.ready()``.
+"""Capabilities: extensions by other apps, registered in ``AppConfig.ready()``.
 
-An app that keeps more of a conversation in tables of its own, or shows more of it, fills the methods that it needs. The
-others cost nothing. docs/development.md has an example.
+An app that stores or shows more of a conversation overrides the methods that it needs. The others cost nothing.
+docs/development.md has an example.
 """
 
 from __future__ import annotations
@@ -29,140 +29,124 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class AdminPage:
-    """A page about one conversation in the admin, with a link above the conversation."""
+    """A page of the admin about one conversation, with a link above the conversation."""
 
     name: str
-    """The last part of its address; ``admin:chatmemory_conversation_<name>`` names the address."""
+    """The last part of the page's URL, and of the URL's name, ``admin:chatmemory_conversation_<name>``."""
 
     label: StrOrPromise
 
     view: Callable[[Any, HttpRequest, str], HttpResponse]
-    """Called with the admin, the request and the conversation's primary key.
+    """The view, which is called with the model admin, the request and the conversation's primary key.
 
-    ``chatmemory.admin.views.staff_pages.conversation_or_404`` checks the permissions: with ``also="read_text"``
-    that of reading texts, which ``record_read`` records.
+    ``chatmemory.admin.views.staff_pages.conversation_or_404`` checks the permissions. With ``also="read_text"``, it
+    also checks the permission to read message text, and ``record_read`` logs the access.
     """
 
 
 class Capability:
-    """The additions of one app. Each method is a hook, which does nothing until a subclass fills it.
+    """The extensions of one app. Each method is a hook that does nothing by default.
 
-    An exception in a hook ends the work that calls it. Rows of the app's own tables are erased with their conversation
-    or message by the ``on_delete`` of their foreign keys.
+    An exception in a hook ends the operation that calls it. Rows of the app's own tables are deleted with their
+    conversation or message by the ``on_delete`` of their foreign keys.
     """
 
     @property
     def app(self) -> AppConfig:
-        """The app that the class belongs to."""
+        """The app to which the class belongs."""
         app = apps.get_containing_app_config(type(self).__module__)
-        assert app is not None, f"{type(self).__module__} is in no app of INSTALLED_APPS"
+        assert app is not None, f"{type(self).__module__} is not in an app of INSTALLED_APPS"
         return app
 
-    # Changes
-
     def changed(self, change: Change) -> None:
-        """Do more in the transaction of a change of a memory, with the conversation locked.
+        """Extend the transaction of a change of a memory, while the conversation is locked.
 
-        It is called again if the database rolled the transaction back. What an import restores is no change.
+        It is called again if the database rolled the transaction back. It is not called for imports.
 
         Args:
-            change: what came and what left; neither, if only pins changed.
+            change: the added and evicted messages; empty if only pins changed.
         """
 
-    # Assistants
-
     def sent(self, conversation: Conversation, messages: list[ChatMessage]) -> list[ChatMessage]:
-        """Return the messages that an assistant sends to its model, in the place of those of the memory.
+        """Return the messages that an assistant sends to its model, instead of those of the memory.
 
-        It is called before each call of a model, outside of any transaction. The window does not bound what it adds,
-        and "What the model had" shows the memory without it.
+        It is called before each call of a model, outside of transactions. The window does not bound messages that it
+        adds, and "What the model had" does not show them.
         """
         return messages
 
-    # Personal data
-
     def anonymise(self, conversation: Conversation) -> None:
-        """Delete the app's own copies of a conversation's texts, in the transaction that deletes these.
+        """Delete the app's copies of a conversation's texts, in the transaction that deletes these texts.
 
         Args:
             conversation: the conversation, locked.
         """
 
     def purge(self, conversation: Conversation, before: datetime) -> None:
-        """Delete the app's own rows that are older than ``before``: messages that left the memory earlier are erased.
+        """Delete the app's rows that are older than ``before``. Messages that were evicted before this time are erased.
 
-        It is called for conversations without evictions, too, and outside of any transaction.
+        It is also called for conversations without evictions, always outside of transactions.
         """
 
-    # Exports and imports
-
     def export(self, conversation: Conversation) -> Iterable[dict[str, Any]]:
-        """Yield the JSON objects that an export has of a conversation, a line each."""
+        """Yield the JSON objects that an export adds for a conversation, one for each line."""
         return ()
 
     def restore(self, conversation: Conversation, line: Line) -> Callable[[], object]:
         """Read a line that ``export`` wrote, and return the function that writes its rows.
 
         Args:
-            conversation: the conversation that is imported. In a dry run it is not in the database.
-            line: its fields are taken out one by one; one that is left is an error.
+            conversation: the imported conversation. In a dry run, it is not in the database.
+            line: the line, whose fields are taken out one by one. A field that is left over is an error.
 
         Returns:
-            Called in the transaction of the import; not at all in a dry run.
+            A function that is called in the transaction of the import, and not at all in a dry run.
 
         Raises:
-            BadRecordError: the line is wrong. The whole conversation is left out then.
+            BadRecordError: the line is invalid. The whole conversation is then skipped.
         """
         raise NotImplementedError
 
-    # Maintenance
-
     def verify(self, conversations: QuerySet[Conversation], *, repair: bool) -> Iterable[Finding]:
-        """Yield what is wrong in the app's own tables.
+        """Yield the problems in the app's tables.
 
         Args:
-            conversations: the conversations to look at, on their database. Without filters these are all, so what
-                belongs to no conversation is looked at, too.
-            repair: correct what can be corrected.
+            conversations: the conversations to check, with their database. Without filters, these are all
+                conversations, and rows that belong to no conversation are also checked.
+            repair: whether to correct what can be corrected.
         """
         return ()
 
-    # REST
-
     def routes(self) -> Sequence[URLPattern]:
-        """Return addresses of the REST API. The views are ``ChatMemoryViewSet``."""
+        """Return URL patterns of the REST API. The views are subclasses of ``ChatMemoryViewSet``."""
         return ()
-
-    # The admin
 
     def admin_pages(self) -> Sequence[AdminPage]:
         return ()
 
     def admin_columns(self) -> Sequence[Callable[[Conversation], Any]]:
-        """Return more columns of the list of conversations, as in ``list_display``."""
+        """Return additional columns of the list of conversations, as in ``list_display``."""
         return ()
 
     def admin_filters(self) -> Sequence[Any]:
-        """Return more filters of the list of conversations, as in ``list_filter``."""
+        """Return additional filters of the list of conversations, as in ``list_filter``."""
         return ()
 
     def admin_section(self, model_admin: Any, request: HttpRequest, conversation: Conversation, version: int) -> str:
-        """Return the HTML of a section of the pages of a conversation, and of "What the model had"; mostly empty.
+        """Return the HTML of a section on the pages of a conversation and on "What the model had"; by default empty.
 
-        It is made by ``format_html()``, say: a text that is not marked as safe is escaped.
+        Use ``format_html()``, for example: text that is not marked as safe is escaped.
 
         Args:
-            model_admin: says by ``has_read_text_permission()`` whether this reader may read texts.
+            model_admin: its ``has_read_text_permission()`` returns whether the user may read message text.
             request: the request.
             conversation: the conversation.
             version: the version of the memory that is shown.
         """
         return ""
 
-    # The chat
-
     def chat_scripts(self) -> Sequence[str]:
-        """Return static files that the chat's panel loads, as modules of JavaScript."""
+        """Return static files that the chat's panel loads as JavaScript modules."""
         return ()
 
 
@@ -170,19 +154,19 @@ _registered: dict[str, Capability] = {}
 
 
 def register(capability: Capability) -> None:
-    """Let an app add what ``capability`` fills. Call it in ``AppConfig.ready()``; an app has one capability."""
+    """Register the capability of an app. Call this in ``AppConfig.ready()``. An app has at most one capability."""
     _registered[capability.app.label] = capability
     hooks.cache_clear()
 
 
 def capabilities() -> tuple[Capability, ...]:
-    """Return what is registered."""
+    """Return the registered capabilities."""
     return tuple(_registered.values())
 
 
 @cache
 def hooks(name: str) -> tuple[Callable[..., Any], ...]:
-    """Return the methods of this name that capabilities have filled, in the order of ``INSTALLED_APPS``."""
+    """Return the overridden methods of this name, in the order of ``INSTALLED_APPS``."""
     return tuple(
         getattr(capability, name)
         for capability in _registered.values()
@@ -191,5 +175,5 @@ def hooks(name: str) -> tuple[Callable[..., Any], ...]:
 
 
 def filled(name: str, *args: Any) -> list[Any]:
-    """Return what all capabilities return from the method of this name, which returns several."""
+    """Return the items that all capabilities return from the method of this name."""
     return [one for hook in hooks(name) for one in hook(*args)]

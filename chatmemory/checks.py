@@ -63,7 +63,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float, Decimal)) and not isinstance(value, bool) and 0 <= value < float("inf")
 
 
-# Dotted paths have a check of their own.
+# Dotted paths have their own check.
 _RULES: list[tuple[str, str, Callable[[Any], bool], str]] = [
     ("E003", "WINDOW", lambda v: isinstance(v, dict), 'Set it to a dict such as {"limit": 4000, "low_water": 70}.'),
     ("E006", "FALLBACK_ENCODING", lambda v: v in ENCODING_NAMES, f"Set it to one of {', '.join(ENCODING_NAMES)}."),
@@ -96,13 +96,14 @@ _RULES: list[tuple[str, str, Callable[[Any], bool], str]] = [
         "E029",
         "PRICES",
         _prices,
-        'Set it to a dict such as {"gpt-4o": {"input": 2.5, "cached_input": 1.25}}: prices of a million tokens.',
+        'Set it to a dict such as {"gpt-4o": {"input": 2.5, "cached_input": 1.25}}: prices per million tokens.',
     ),
     (
         "E018",
         "FORMATS",
         _names,
-        "Set it to a dict of names (small letters, digits, single - or _ between) and dotted paths of MessageFormats.",
+        "Set it to a dict of names (lower-case letters and digits, separated by single - or _) and dotted paths of "
+        "MessageFormats.",
     ),
     (
         "E015",
@@ -115,9 +116,9 @@ _RULES: list[tuple[str, str, Callable[[Any], bool], str]] = [
 
 
 def check_settings(**kwargs: Any) -> list[CheckMessage]:
-    """Return an error for each key of ``CHATMEMORY`` that is unknown, or whose value cannot be used.
+    """Return an error for each key of ``CHATMEMORY`` that is unknown or has an invalid value.
 
-    Values that can be used, but seldom are what was wanted, are warnings.
+    Valid values that are probably a mistake are warnings.
     """
     given = getattr(settings, "CHATMEMORY", {})
     if not isinstance(given, dict):
@@ -131,7 +132,7 @@ def _unknown_keys(given: dict[Any, Any]) -> Iterator[CheckMessage]:
     for key in given:
         moved = str(key).removeprefix("DEFAULT_").lower()
         if key not in DEFAULTS and str(key).startswith("DEFAULT_") and moved in SETTINGS:
-            hint = f"Write it as {moved!r} into CHATMEMORY['WINDOW'], a dict."
+            hint = f"Move it to {moved!r} in the dict CHATMEMORY['WINDOW']."
             yield Error(f"CHATMEMORY has an old key: {key!r}.", hint=hint, id="chatmemory.E002")
         elif key not in DEFAULTS:
             yield _unknown_key("CHATMEMORY", key, str(key).upper(), DEFAULTS)
@@ -168,8 +169,8 @@ def _wrong_window() -> Iterator[CheckMessage]:
     most = setting("MAX_LIMIT")
     if wrong.isdisjoint({"window", "limit"}) and _positive(most) and default_limit() > most:
         yield Error(
-            f"The limit of new conversations is {default_limit()}, which is above CHATMEMORY['MAX_LIMIT'], {most}.",
-            hint="Set the limit in WINDOW to at most MAX_LIMIT, or raise that.",
+            f"The limit of new conversations is {default_limit()}, more than CHATMEMORY['MAX_LIMIT'], {most}.",
+            hint="Set the limit in WINDOW to at most MAX_LIMIT, or raise MAX_LIMIT.",
             id="chatmemory.E033",
         )
 
@@ -184,8 +185,8 @@ def _wrong_values() -> Iterator[CheckMessage]:
     size, most = setting("PAGE_SIZE"), setting("MAX_PAGE_SIZE")
     if wrong.isdisjoint({"PAGE_SIZE", "MAX_PAGE_SIZE"}) and size > most:
         yield Error(
-            f"CHATMEMORY['PAGE_SIZE'] is {size}, which is above MAX_PAGE_SIZE, {most}.",
-            hint="Set PAGE_SIZE to at most MAX_PAGE_SIZE, or raise that.",
+            f"CHATMEMORY['PAGE_SIZE'] is {size}, which is greater than MAX_PAGE_SIZE, {most}.",
+            hint="Set PAGE_SIZE to at most MAX_PAGE_SIZE, or raise MAX_PAGE_SIZE.",
             id="chatmemory.E023",
         )
 
@@ -207,11 +208,11 @@ def _wrong_paths() -> Iterator[CheckMessage]:
         yield from _wrong_path("E022", "['STAFF_CONVERSATIONS']", path, hint, "a function")
     path = setting("SUMMARIZER")
     if path is not None:
-        hint = "Set it to the dotted path of a function of messages and of the summary before them."
+        hint = "Set it to the dotted path of a function that takes messages and the summary before them."
         yield from _wrong_path("E031", "['SUMMARIZER']", path, hint, "a function")
     path = setting("ASSISTANT")
     if path is not None:
-        hint = "Set it to the dotted path of an Assistant, or of a function of the request that returns one."
+        hint = "Set it to the dotted path of an Assistant, or of a function that takes the request and returns one."
         yield from _wrong_path(
             "E032", "['ASSISTANT']", path, hint, "a function or an Assistant", is_assistant_or_function
         )
@@ -220,18 +221,19 @@ def _wrong_paths() -> Iterator[CheckMessage]:
 def _doubtful_values() -> Iterator[CheckMessage]:
     if not setting("PERMISSION_CLASSES"):
         yield Warning(
-            "CHATMEMORY['PERMISSION_CLASSES'] is empty, so the REST API checks nobody's permission.",
-            hint="Leave it out, and users must be signed in. If nothing is to be checked, set it to "
+            "CHATMEMORY['PERMISSION_CLASSES'] is empty, so the REST API does not check permissions.",
+            hint="Remove it to require that users are signed in. To check nothing, set it to "
             '["rest_framework.permissions.AllowAny"].',
             id="chatmemory.W035",
         )
     named = {name: import_string(path) for name in ("ASSISTANT", "SUMMARIZER") if (path := setting(name)) is not None}
     for name, found in named.items():
-        # Known by the method, because checks are below the assistant. What a function or a class returns is not known.
+        # Found by its method, because checks must not import the assistant. What a function or a class returns is
+        # unknown.
         if not isinstance(found, type) and (key := getattr(found, "missing_key", str)()):
             yield Warning(
                 f"CHATMEMORY[{name!r}], {setting(name)!r}, has no API key: the environment variable {key} is not set.",
-                hint=f"Set {key}, or give the model a client that has a key.",
+                hint=f"Set {key}, or create the model with a client that has a key.",
                 id="chatmemory.W034",
             )
     assistant = named.get("ASSISTANT")
@@ -241,7 +243,7 @@ def _doubtful_values() -> Iterator[CheckMessage]:
     if compact_at is not None and is_known and not summarizes:
         yield Warning(
             f"CHATMEMORY['WINDOW']['compact_at'] is {compact_at}, but nothing writes summaries.",
-            hint="Set SUMMARIZER, or give the Assistant that ASSISTANT names a summarizer.",
+            hint="Set SUMMARIZER, or pass a summarizer to the Assistant in ASSISTANT.",
             id="chatmemory.W036",
         )
     if compact_at is None and summarizes:
@@ -270,14 +272,14 @@ _APPS_WITH_PAGES = ("rest_framework", "django_filters")
 
 
 def check_apps(**kwargs: Any) -> list[CheckMessage]:
-    """Return an error for each app without which the pages of the REST API for a browser cannot be shown."""
+    """Return an error for each missing app that the browsable REST API needs."""
     missing = [name for name in _APPS_WITH_PAGES if not apps.is_installed(name)]
     if not (missing and getattr(settings, "ROOT_URLCONF", None) and _has_api(get_resolver()) and _has_pages()):
         return []
     return [
         Error(
-            f"The pages of the REST API need {name!r}, which is not in INSTALLED_APPS.",
-            hint=f'Add "{name}" to INSTALLED_APPS, or take the BrowsableAPIRenderer out of '
+            f"The browsable REST API needs {name!r}, which is not in INSTALLED_APPS.",
+            hint=f'Add "{name}" to INSTALLED_APPS, or remove the BrowsableAPIRenderer from '
             'REST_FRAMEWORK["DEFAULT_RENDERER_CLASSES"].',
             id="chatmemory.E024",
         )
@@ -286,15 +288,15 @@ def check_apps(**kwargs: Any) -> list[CheckMessage]:
 
 
 def check_databases(**kwargs: Any) -> list[CheckMessage]:
-    """Return an error if a router sends tables that refer to each other to several databases."""
+    """Return an error if a router sends tables that refer to each other to different databases."""
     user = get_user_model()
     users = router.db_for_write(user)
     if kept_names(users) is not None:
-        return []  # the tables are distributed by the conversation, and each node is the same database
+        return []  # the tables are distributed by conversation, and each node is the same database
     return [
         Error(
-            f"{model._meta.label} is written to the database {database!r}, but {user._meta.label} to {users!r}.",
-            hint=f"Let DATABASE_ROUTERS send {user._meta.label} and all models of chatmemory to one database, because "
+            f"{model._meta.label} is in the database {database!r}, but {user._meta.label} is in {users!r}.",
+            hint=f"Send {user._meta.label} and all models of chatmemory to one database in DATABASE_ROUTERS, because "
             "their rows refer to each other.",
             id="chatmemory.E025",
         )

@@ -32,26 +32,27 @@ __all__ = [
     "project_summarizer",
 ]
 
-# The conversations that one statement finds: few, because a model takes seconds for each, and others may run, too.
+# The number of conversations that one statement finds. Few, because a model takes seconds for each, and other processes
+# may summarise too.
 _PAGE = 20
 
 _IN_TRANSACTION = (
-    "Summaries cannot be made within a transaction: conversations would be locked while the model works. Call "
+    "Conversations cannot be summarised in a transaction: they would be locked while the model works. Call "
     "compact_due() outside of transaction.atomic()."
 )
 
 
 def project_summarizer() -> Summarizer:
-    """Return the function that the setting ``SUMMARIZER`` names.
+    """Return the function of the setting ``SUMMARIZER``.
 
     Raises:
-        ImproperlyConfigured: it is not set, or names no function.
+        ImproperlyConfigured: the setting is missing, or is not the path of a function.
     """
     path = setting("SUMMARIZER")
     if path is None:
         raise ImproperlyConfigured(
-            "No SUMMARIZER is set, so nothing can write a summary. Set CHATMEMORY['SUMMARIZER'] to the dotted path of "
-            "a function of messages and of the summary before them, such as a ChatModelSummarizer of your project."
+            "SUMMARIZER is not set, so nothing can write a summary. Set CHATMEMORY['SUMMARIZER'] to the dotted path "
+            "of a function that takes messages and the summary before them, such as a ChatModelSummarizer."
         )
     problem = problem_of_path(path, "a function")
     if problem is not None:
@@ -63,7 +64,7 @@ def project_summarizer() -> Summarizer:
 class Compacted:
     """The result of one summary: that it was made, the failure, or, of a dry run, what is due.
 
-    If it has none of the three, there was nothing to do: another is at it, or there is too little to summarise.
+    If all three are None, there was nothing to do: another process is summarising, or there is too little to summarise.
     """
 
     conversation: Conversation
@@ -72,10 +73,10 @@ class Compacted:
     """The plan of a summary that is due; None if it was no dry run."""
 
     change: Change | None = None
-    """The result of the change that put a summary into the memory."""
+    """The change that added a summary to the memory."""
 
     error: Exception | None = None
-    """The failure; nothing has changed then, and the conversation is not due again before a pause is over."""
+    """The failure. The conversation is unchanged, and is due again only after a pause."""
 
     left: tuple[int, int] = (0, 0)
     """The numbers of messages, and of their tokens, that further parts are to cover; about, if messages are pinned."""
@@ -105,9 +106,9 @@ def compact_due(
             there is none, those of a function that says nothing of its input.
 
     Raises:
-        ImproperlyConfigured: there is no ``summarizer``, and ``SUMMARIZER`` names none.
-        RuntimeError: the caller is within a transaction.
-        ValueError: ``keep`` is no percentage, or ``limit`` is not above zero.
+        ImproperlyConfigured: there is no ``summarizer``, and ``SUMMARIZER`` is not set.
+        RuntimeError: a transaction is open.
+        ValueError: ``keep`` is not a percentage, or ``limit`` is not greater than zero.
     """
     if keep is not None:
         check_keep(keep)

@@ -14,9 +14,9 @@ from django.utils.module_loading import import_string
 from chatmemory.core.window import PRESETS, SETTINGS, USUAL_LIMITS, WindowKind
 
 DEFAULTS: dict[str, Any] = {
-    # The settings of the window of a new conversation. Those that the project leaves out have these values, too.
+    # The settings of the window of a new conversation. These are also the defaults of settings that a project omits.
     "WINDOW": {name: declared.default for name, declared in SETTINGS.items()},
-    # The dotted path of a function of messages, and of the summary before them or None, that returns a summary of both.
+    # The dotted path of a function that takes messages and the summary before them (or None), and returns one summary.
     "SUMMARIZER": None,
     # The seconds that one call of a summarizer may take.
     "SUMMARIZER_TIMEOUT": 300,
@@ -29,28 +29,28 @@ DEFAULTS: dict[str, Any] = {
     "CALIBRATE_TOKENS": False,
     # False deletes a message when it is evicted, instead of keeping it in the history.
     "KEEP_HISTORY": True,
-    # What erase_user() does with a user's conversations: "erase" them, or "anonymise" and keep the figures.
+    # What erase_user() does with a user's conversations: "erase" them, or "anonymise" them and keep the figures.
     "ERASE_USER": "erase",
-    # The most that REST accepts: characters of one message, characters of a conversation's metadata, messages to add at
-    # once, and bytes of one body.
+    # Limits of REST requests: the characters of one message, the characters of a conversation's metadata, the messages
+    # to add at once, and the bytes of one body.
     "MAX_MESSAGE_CHARS": 400_000,
     "MAX_METADATA_CHARS": 20_000,
     "MAX_BATCH": 100,
     "MAX_BODY_BYTES": 6_000_000,
-    # The most that REST lets a memory hold: messages and characters; and the limit of a window, in either unit.
+    # Limits of memories over REST: messages and characters; and the maximum limit of a window, in either unit.
     "MAX_MEMORY_MESSAGES": 5_000,
     "MAX_MEMORY_CHARS": 3_000_000,
     "MAX_LIMIT": 2_000_000,
-    # The results of one page: by default, at most, and the characters of messages at which a page ends.
+    # The size of one page: the default, the maximum, and the number of characters of messages after which a page ends.
     "PAGE_SIZE": 50,
     "MAX_PAGE_SIZE": 200,
     "MAX_PAGE_CHARS": 1_000_000,
-    # The requests of each user that read, write, preview and search, such as "100/minute"; None is no limit.
+    # The rates of each user for reads, writes, previews, searches and turns, such as "100/minute". None means no limit.
     "THROTTLE_RATES": {"reads": None, "writes": None, "previews": None, "searches": None, "turns": None},
-    # Dotted path of a function that takes a member of staff and returns a queryset of the conversations that they reach
-    # in the admin and over REST; None: all.
+    # The dotted path of a function that takes a staff user and returns a queryset of the conversations that the user
+    # may reach in the admin and over REST (None: all).
     "STAFF_CONVERSATIONS": None,
-    # For replays, the prices of a million tokens of input, by model: {"gpt-4o": {"input": 2.5, "cached_input": 1.25}}.
+    # For replays: the prices per million input tokens, by model: {"gpt-4o": {"input": 2.5, "cached_input": 1.25}}.
     "PRICES": {},
     # The project's own message formats: name -> dotted path of a chatmemory.formats.MessageFormat.
     "FORMATS": {},
@@ -60,7 +60,7 @@ DEFAULTS: dict[str, Any] = {
 
 
 def setting(name: str) -> Any:
-    """Return the value of a setting; its default if the project does not set it.
+    """Return the value of a setting, or its default.
 
     Raises:
         ImproperlyConfigured: ``CHATMEMORY`` is not a dict.
@@ -72,7 +72,7 @@ def setting(name: str) -> Any:
 
 
 def window_default(name: str) -> Any:
-    """Return the setting of the window of a new conversation that ``WINDOW`` has, for the model field.
+    """Return the default of a window setting from ``WINDOW``, for the model field.
 
     Raises:
         ImproperlyConfigured: ``WINDOW`` is not a dict.
@@ -80,16 +80,16 @@ def window_default(name: str) -> Any:
     given = setting("WINDOW")
     if not isinstance(given, dict):
         raise ImproperlyConfigured(f"CHATMEMORY['WINDOW'] must be a dict, but is: {given!r:.100}")
-    preset = PRESETS.get(str(given.get("preset")))  # the check of the setting tells of one that does not exist
+    preset = PRESETS.get(str(given.get("preset")))  # the check of the settings reports an unknown preset
     settings = {} if preset is None else preset.settings
     return given.get(name, settings.get(name, SETTINGS[name].default))
 
 
 def default_limit(window: str | None = None) -> int:
-    """Return the limit of a window for which no limit is given.
+    """Return the default limit of a window.
 
-    That is the ``limit`` of ``WINDOW`` if it is set and the window is of the kind ``WINDOW`` has; otherwise 20 messages
-    or 4,000 tokens, because a good number of tokens is no good number of messages.
+    It is the ``limit`` of ``WINDOW`` if that is set and the window has the same kind as ``WINDOW``. Otherwise, it is 20
+    messages or 4,000 tokens, because a good number of tokens is not a good number of messages.
 
     Args:
         window: the kind; by default that of ``WINDOW``.
@@ -97,31 +97,31 @@ def default_limit(window: str | None = None) -> int:
     limit, usual = window_default("limit"), window_default("window")
     if limit is not None and window in (None, usual):
         return int(limit)
-    # The check of the setting tells of a kind that does not exist.
+    # The check of the settings reports an unknown kind.
     return USUAL_LIMITS[WindowKind.MESSAGES if (window or usual) == WindowKind.MESSAGES else WindowKind.TOKENS]
 
 
 def is_assistant(value: Any) -> bool:
     """Return whether ``value`` is an assistant.
 
-    The class is known by its name, because checks are below the assistant, and import nothing of it.
+    The class is found by its name, because checks must not import the assistant.
     """
     names = (f"{kind.__module__}.{kind.__qualname__}" for kind in type(value).__mro__)
     return "chatmemory.assistant.assistant.Assistant" in names
 
 
 def is_assistant_or_function(value: Any) -> bool:
-    """Return whether a setting may name ``value`` as the project's assistant."""
+    """Return whether the setting ``ASSISTANT`` may name ``value``."""
     return callable(value) or is_assistant(value)
 
 
 def problem_of_path(path: Any, kind: str, holds: Callable[[Any], bool] = callable) -> str | None:
-    """Return what is wrong with the dotted path of an object, as the end of a sentence; None if nothing is.
+    """Return the problem of a dotted path, as the end of a sentence; None if there is no problem.
 
     Args:
         path: the path.
-        kind: the object that it must name, with its article: "a function".
-        holds: whether an object is such a one; by default anything that can be called is.
+        kind: what the path must name, with an article: "a function".
+        holds: returns whether an object is of this kind; by default whether it is callable.
     """
     if not (isinstance(path, str) and "." in path and all(part.isidentifier() for part in path.split("."))):
         return f"is not the dotted path of {kind}"
@@ -142,7 +142,7 @@ def _unimportable(path: str) -> str | None:
         part = ".".join(parts[:end])
         try:
             found = import_module(part)
-        except Exception as error:  # the module may do anything when it is imported
+        except Exception as error:  # an imported module may raise anything
             return f"{part!r} raises {type(error).__name__}: {error}"
     if hasattr(found, name):
         return None

@@ -1,7 +1,7 @@
-"""Export or erase everything that is stored of one user.
+"""Export or erase all data of a user.
 
-A user's data are the conversations that they own. What other users write about them in their own conversations cannot
-be found.
+A user's data are the conversations that the user owns. What other users write about the user in their own conversations
+cannot be found.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from chatmemory.transfer.export import conversation_lines, key_line
 
 
 def export_user(user: Any, *, database: str | None = None) -> Iterator[str]:
-    """Return an iterator of JSON lines with everything of one user, each ending in a newline.
+    """Return an iterator of JSON lines with all data of one user. Each line ends with a newline.
 
-    The conversations are as ``chatmemory.transfer.export`` writes them. After them there is a line for
-    each idempotency key of a conversation that the user created and somebody else owns now.
+    The conversations are written like in ``chatmemory.transfer.export``. They are followed by a line for each
+    idempotency key of a conversation that the user created and another user owns now.
 
     Args:
         user: a saved user.
-        database: the alias of the database; by default the one that is written to.
+        database: the alias of the database; by default the one for writes.
 
     Raises:
         ValueError: ``user`` is an anonymous or unsaved user, or None.
@@ -56,36 +56,35 @@ def _lines(user: Any, database: str) -> Iterator[str]:
     for page in pages(Conversation.objects.using(database).filter(owner=user)):
         for conversation in page:
             yield from conversation_lines([conversation.pk], database=database)
-    # Keys of conversations that the user created and somebody else owns now.
     theirs = IdempotencyKey.objects.using(database).filter(scope=scope_of_owner(user)).select_related("conversation")
     for record in in_parts(theirs.exclude(conversation__owner=user)):
         yield key_line(record, record.conversation) or ""
 
 
 def erase_user(user: Any, *, how: str | None = None, database: str | None = None) -> Erased:
-    """Erase everything of one user; the user's own row stays, and may be deleted afterwards.
+    """Erase all data of one user. The user's own row stays, and may be deleted afterwards.
 
-    ``"erase"`` deletes the conversations with all that is in them. ``"anonymise"`` keeps only what is not personal
-    data: numbers, times, types and token counts. It deletes owner, memory ID, title, metadata, every text, name and
-    tool call, and the idempotency keys; the text of each message becomes ``ERASED_TEXT``. No summary is due in such
-    a conversation any more. Both delete the titles from the admin's log.
+    ``"erase"`` deletes the conversations with everything in them. ``"anonymise"`` keeps only what is not personal data:
+    numbers, times, types and token counts. It deletes owner, memory ID, title, metadata, idempotency keys, and all
+    texts, names and tool calls; the text of each message becomes ``ERASED_TEXT``. No summary becomes due in an
+    anonymised conversation. Both delete the titles from the admin's log.
 
-    Each conversation is erased under its lock, in a transaction of its own. What an assistant is still writing, an
-    answer, a summary or a title, is not stored. Sign the user out first: other requests that are still running may add
-    to a conversation that is anonymised.
+    Each conversation is erased under its lock, in its own transaction. An answer, a summary or a title that an
+    assistant is currently writing is not stored. Sign the user out first, because other running requests may add
+    messages to an anonymised conversation.
 
     Args:
         user: a saved user.
         how: ``"erase"`` or ``"anonymise"``; by default the setting ``ERASE_USER``.
-        database: the alias of the database; by default the one that is written to.
+        database: the alias of the database; by default the one for writes.
 
     Returns:
         The numbers of conversations, messages and keys.
 
     Raises:
-        ValueError: ``user`` is an anonymous or unsaved user, or None; or there is no such ``how``.
-        ProtectedError, RestrictedError: objects of the project refer to a conversation and forbid to delete it.
-            Conversations that were erased before it stay erased.
+        ValueError: ``user`` is an anonymous or unsaved user, or None; or ``how`` is unknown.
+        ProtectedError, RestrictedError: the project's objects refer to a conversation and forbid its deletion.
+            Conversations that were erased earlier stay erased.
     """
     _require_user(user)
     manner = how if how is not None else setting("ERASE_USER")
@@ -108,7 +107,7 @@ aerase_user = as_async_change(erase_user)
 def _erase(conversation: Conversation, user: Any, database: str, manner: str) -> Erased:
     def require_theirs(locked: Conversation) -> None:
         if locked.owner_id != user.pk:
-            raise Conversation.DoesNotExist("the conversation is another user's now")
+            raise Conversation.DoesNotExist("the conversation belongs to another user now")
 
     keys = IdempotencyKey.objects.using(database).filter(conversation=conversation)
     whole = Erased(conversations=1, messages=rows_of(conversation).count(), keys=keys.count())
@@ -130,14 +129,14 @@ def _anonymise(change: Change) -> None:
     empty = Conversation()
     for name in DESCRIBED:
         setattr(conversation, name, getattr(empty, name))
-    # The texts of the memory have changed, so a client must not rely on its copy of the old version.
+    # The texts of the memory have changed, so clients must read it again.
     conversation.version += 1
     conversation.compacted_to = conversation.next_position
-    # The turn that is under way ends, because its answer would quote what is erased.
+    # The running turn ends, because its answer would quote what is erased.
     conversation.turn, conversation.turn_until = conversation.turn + 1, None
     names = ["owner", "memory_id", *DESCRIBED, "version", "compacted_to", "turn", "turn_until"]
     conversation.save(using=conversation._state.db, update_fields=names)
-    conversation.compact_at = None  # a summary of nothing would cost as much as any
+    conversation.compact_at = None  # no summary of erased texts
     write_columns(conversation, ["compact_at"])
     rows = rows_of(conversation)
     custom = Q(type=ChatMessageType.CUSTOM)
@@ -149,7 +148,7 @@ def _anonymise(change: Change) -> None:
 
 
 def _forget_title(conversation: Conversation) -> None:
-    """Replace the title or memory ID by which the admin's log names a conversation with its primary key."""
+    """In the admin's log, replace the title or memory ID of a conversation by its primary key."""
     if not apps.is_installed("django.contrib.admin"):
         return
     from django.contrib.admin.models import LogEntry

@@ -19,19 +19,18 @@ from chatmemory.models import Conversation, Message
 
 @dataclass(frozen=True, kw_only=True)
 class Recounted:
-    """The result of one step, or with ``dry_run`` of what it would have done."""
+    """The result of one step, or in a dry run what it would be."""
 
     conversations: int = 0
-    """The number of finished conversations."""
 
     messages: int = 0
     """The number of counted messages."""
 
     evicted: int = 0
-    """The number of messages that were evicted because they no longer fit. A dry run does not know it."""
+    """The number of evicted messages that no longer fit. A dry run does not count them."""
 
     problem: str = ""
-    """The reason why a conversation was left as it was; empty for any other step."""
+    """The reason why a conversation was left unchanged; otherwise empty."""
 
     def __add__(self, other: Recounted) -> Recounted:
         return Recounted(
@@ -48,21 +47,21 @@ def recount(
     batch_size: int = 500,
     dry_run: bool = False,
 ) -> Iterator[Recounted]:
-    """Count all messages of ``conversations`` again, evicted ones too, and yield after each step.
+    """Count all messages of ``conversations`` again, including evicted messages. Yield after each step.
 
-    A conversation's ``model`` changes last, together with the counts of the retained messages, in one transaction that
-    also evicts the messages that no longer fit. So a conversation that was interrupted still has its old model, and is
+    A conversation's ``model`` changes last, in one transaction with the counts of the retained messages and the
+    eviction of messages that no longer fit. Therefore, an interrupted conversation still has its old model, and can be
     counted again.
 
     Args:
         conversations: the conversations; by default all.
-        model: the model whose tokens are counted from now on. By default each conversation keeps its own, and those
-            that the project's own estimator counts are left out.
+        model: the new model. By default, each conversation keeps its model, and conversations with the project's own
+            estimator are skipped.
         batch_size: the number of evicted messages to write in one transaction and step.
-        dry_run: write nothing.
+        dry_run: whether to write nothing.
 
     Raises:
-        ValueError: no such model.
+        ValueError: ``model`` is invalid.
     """
     if model is not None:
         check("model", model)
@@ -84,7 +83,7 @@ def _recount_all(
                 yield from _recount_one(conversation, model, batch_size, dry_run)
             except Conversation.DoesNotExist:
                 continue
-            except (TypeError, ValueError) as error:  # another program wrote a row that is not a message
+            except (TypeError, ValueError) as error:  # another program wrote an invalid row
                 yield Recounted(problem=f"conversation {conversation.pk} ({conversation.memory_id!r}): {error}")
 
 
@@ -96,7 +95,7 @@ def _recount_one(conversation: Conversation, model: str | None, batch_size: int,
         return
     estimator = estimator_for(model or conversation.model)
     counted: list[Message] = []
-    # Evicted messages never change, so they are counted before the lock.
+    # Evicted messages never change, so they are counted without the lock.
     for row in read_in_parts(rows.filter(evicted_in__isnull=False, evicted_in__lte=since)):
         counted.append(Message(pk=row.pk, token_count=stored_count(row.message, estimator)))
         if len(counted) == batch_size:
@@ -111,7 +110,7 @@ def _recount_one(conversation: Conversation, model: str | None, batch_size: int,
 
 def _write(conversation: Conversation, counted: list[Message]) -> None:
     def work(change: Change) -> None:
-        # Only the rows: the counters are those of retained messages.
+        # The counters only count retained messages, so they stay.
         rows_of(change.conversation).bulk_update(counted, ["token_count"], batch_size=500)
 
     if counted:

@@ -1,6 +1,6 @@
-"""Replay the requests of many conversations: as they were, and as other windows would have had them.
+"""Replay the requests of many conversations, as they were, and with other windows.
 
-Each function yields after every conversation, so that a caller can show the progress, or stop. Nothing is written.
+Each function yields after every conversation, so that the caller can show progress or stop. Nothing is written.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from chatmemory.models import Conversation, WindowSettings
 __all__ = ["FIGURES", "MOST_AT_ONCE", "REPLAYED", "Replay", "Replayed", "areplay", "replay"]
 
 MOST_AT_ONCE = 10_000
-"""The most messages of a conversation that a page or a request replays: somebody waits for it."""
+"""The maximum number of messages of a conversation that a page or a request replays."""
 
 _MILLION = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Replayed(RequestFigures):
-    """The requests of some conversations under one window, in figures."""
+    """The figures of the requests of conversations with one window."""
 
     conversations: int = 0
 
     cost: Decimal = Decimal(0)
-    """The price of the input of those requests whose model is in ``PRICES``."""
+    """The price of the input of the requests whose model is in ``PRICES``."""
 
     priced_requests: int = 0
     """The number of requests whose model is in ``PRICES``."""
@@ -45,16 +45,17 @@ class Replayed(RequestFigures):
 def replay(
     conversations: QuerySet[Conversation] | None = None, variants: Sequence[WindowSettings | None] = (None,)
 ) -> Iterator[list[Replayed]]:
-    """Replay ``conversations``, and yield a list for each: the figures under each variant, in the order of these.
+    """Replay ``conversations``. Yield a list of figures for each, one item for each variant, in the order of
+    ``variants``.
 
     Args:
         conversations: the conversations; by default all.
-        variants: settings that the windows would have had from the start, those of each conversation where they are
-            missing; None for what really happened.
+        variants: the settings of the windows from the start; missing settings are those of the conversation. None means
+            what really happened.
 
     Raises:
-        TypeError: a setting that does not exist, or ``model``: the tokens of a replay are those that are stored.
-        ValueError: a setting has no meaning.
+        TypeError: a setting is unknown or is ``model``, because a replay uses stored token counts.
+        ValueError: a setting is invalid.
     """
     for settings in variants:
         check_variant(settings or {})
@@ -72,7 +73,7 @@ def _replay(
         for conversation in page:
             try:
                 figures = replay_one(conversation, variants)
-            except Conversation.DoesNotExist:  # erased meanwhile
+            except Conversation.DoesNotExist:  # it has been erased
                 continue
             yield [_account(conversation.model, one) for one in figures]
 

@@ -1,7 +1,7 @@
 """Erase conversations, evicted messages and idempotency keys by age.
 
-Each function yields after every transaction, so that a caller can show the progress, or stop: what is erased stays
-erased, and the next call continues.
+Each function yields after every transaction, so that the caller can show progress or stop. Erased data stay erased, and
+the next call continues.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from chatmemory.models import (
 
 @dataclass(frozen=True, kw_only=True)
 class Erased:
-    """The result of one step, or with ``dry_run`` of what it would have erased."""
+    """The result of one step, or in a dry run what it would be."""
 
     conversations: int = 0
 
@@ -45,26 +45,27 @@ class Erased:
     """The number of idempotency keys."""
 
     held: int = 0
-    """The number of conversations that stay, or keep evicted messages, because objects of the project refer to them and
-    forbid to delete them."""
+    """The number of conversations that stay, or keep evicted messages, because the project's objects refer to them and
+    forbid their deletion.
+    """
 
     def __add__(self, other: Erased) -> Erased:
         return Erased(**{name: value + getattr(other, name) for name, value in vars(self).items()})
 
 
 class _StillInUseError(Exception):
-    """Activity in a conversation since it was found."""
+    """There was activity in a conversation since it was found."""
 
 
 def purge_conversations(
     before: datetime, conversations: QuerySet[Conversation] | None = None, *, dry_run: bool = False
 ) -> Iterator[Erased]:
-    """Erase whole conversations whose last activity was before ``before``, one at each step.
+    """Erase conversations whose last activity was before ``before``. Each step erases one conversation.
 
     Args:
         before: a time with a time zone.
-        conversations: the conversations to look at; by default all.
-        dry_run: count only.
+        conversations: the conversations; by default all.
+        dry_run: whether to count only.
     """
     for page in pages(on_primary(conversations).filter(updated_at__lt=before)):
         for conversation in page:
@@ -104,18 +105,18 @@ def purge_evicted(
     batch_size: int = 1000,
     dry_run: bool = False,
 ) -> Iterator[Erased]:
-    """Erase messages that left their memory before ``before``, the oldest evictions first.
+    """Erase messages that were evicted before ``before``, oldest evictions first.
 
     The result is that of ``KEEP_HISTORY = False``: ``message_count`` still counts every message that was said,
-    positions and versions stay, and history and past memories lack the erased messages. Retained messages stay, and so
-    does the original of a copy that a rewrite put into the memory. Summaries that were made from erased messages go in
-    the same transaction, as a new version.
+    positions and versions stay, and the history and past memories lack the erased messages. Retained messages stay, and
+    so does the original of a copy in the memory. Summaries of erased messages are erased in the same transaction, in a
+    new version.
 
     Args:
         before: a time with a time zone.
-        conversations: the conversations to look at; by default all.
-        batch_size: the number of messages to erase in one transaction and step, under the lock of their conversation.
-        dry_run: count only.
+        conversations: the conversations; by default all.
+        batch_size: the number of messages to erase in one transaction and step, while their conversation is locked.
+        dry_run: whether to count only.
     """
     found = on_primary(conversations).filter(created_at__lt=before)
     purges = hooks("purge")
@@ -127,7 +128,7 @@ def purge_evicted(
                 for purge in purges:
                     purge(conversation, before)
             if conversation.next_position == conversation.retained_count:
-                continue  # it never evicted a message
+                continue  # no message was ever evicted
             old = _evicted(conversation, before)
             if dry_run:
                 yield Erased(messages=old.count())
@@ -146,7 +147,7 @@ apurge_evicted = as_async_iterator(purge_evicted)
 
 
 def _evicted(conversation: Conversation, before: datetime) -> MessageQuerySet:
-    """Return the messages that left the memory before ``before``, but not those of which it has a copy."""
+    """Return the messages that were evicted before ``before``, except those of which the memory contains a copy."""
     rows = rows_of(conversation)
     copies = rows.retained().filter(origin=Origin.COPY, covers_from=OuterRef("position")).order_by()
     is_copied = Q(Exists(copies), eviction_reason=EvictionReason.REWRITTEN.value)
@@ -158,13 +159,13 @@ def _erase_messages(conversation: Conversation, old: MessageQuerySet, size: int)
 
     def work(change: Change) -> None:
         nonlocal gone
-        # In the order of the index, so that the database reads no more rows than it deletes.
+        # In the order of the index, so that the database reads only the rows that it deletes.
         keys = list(old.order_by("evicted_in", "memory_order").values_list("pk", flat=True)[:size])
         locked = change.conversation
         gone = erase_summaries(locked, keys)
         for chunk in chunks(keys):
             gone += rows_of(conversation).filter(pk__in=chunk).delete()[1].get(Message._meta.label, 0)
-        if gone:  # what failed may quote what is erased
+        if gone:  # the error may quote what is erased
             Compaction.objects.using(locked._state.db).filter(conversation=locked).exclude(error="").update(error="")
         locked.purged_count += gone
         Conversation.objects.using(locked._state.db).filter(pk=locked.pk).update(
@@ -185,13 +186,13 @@ def purge_keys(
     batch_size: int = 1000,
     dry_run: bool = False,
 ) -> Iterator[Erased]:
-    """Erase idempotency keys from before ``before``. A request that is repeated with one is carried out again.
+    """Erase idempotency keys from before ``before``. A repeated request with an erased key is carried out again.
 
     Args:
         before: a time with a time zone.
         conversations: the conversations of the keys; by default all.
         batch_size: the number of keys to erase in one transaction and step.
-        dry_run: count only.
+        dry_run: whether to count only.
     """
     database = on_primary(conversations).db
     old = IdempotencyKey.objects.using(database).filter(created_at__lt=before)

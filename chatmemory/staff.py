@@ -1,8 +1,7 @@
-"""The rule for staff, in the admin and over REST: what they may do with conversations of others, and its record.
+"""The rules for staff, in the admin and over REST: what they may do with other users' conversations, and the log of it.
 
-The setting ``STAFF_CONVERSATIONS`` says which conversations a member of staff reaches, and permissions say what they
-may do with them. *Words* are what messages say, and the metadata of a conversation; its title, owner and figures are
-not.
+The setting ``STAFF_CONVERSATIONS`` determines which conversations a staff user can reach, and permissions determine
+what the user may do with them. ``read_text`` covers message text and metadata, but not titles, owners and figures.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 Act = Literal["view", "add", "change", "delete", "read_text", "write_text", "compact"]
 
-# Of the permissions for an act one is enough.
+# One of the permissions for an act is enough.
 _PERMISSIONS: dict[Act, tuple[str, ...]] = {
     "view": ("chatmemory.view_conversation", "chatmemory.change_conversation"),
     "add": ("chatmemory.add_conversation",),
@@ -41,14 +40,14 @@ _PERMISSIONS: dict[Act, tuple[str, ...]] = {
 
 READ_TEXT: tuple[Act, ...] = ("view", "read_text")
 
-# An addition evicts, and its answer has the evicted messages. So nobody writes who may not read.
+# An addition returns the evicted messages, so only users who may read may write.
 WRITE_TEXT: tuple[Act, ...] = ("change", "read_text", "write_text")
 
-# The answer has the summary, and what left the memory for it.
+# The response contains the summary and the messages that it replaced.
 SUMMARIZE: tuple[Act, ...] = (*READ_TEXT, "compact")
 
 _FLAGS = {"add": 1, "delete": 3}
-"""The flags of the admin's log for acts; all others are changes."""
+"""The flags of the admin's log; other acts are changes."""
 
 _CHANGE_FLAG = 2
 
@@ -56,20 +55,20 @@ _logger = logging.getLogger("chatmemory.staff")
 
 
 def may(user: Any, act: Act) -> bool:
-    """Return whether a member of staff may do ``act`` with the conversations that they reach."""
+    """Return whether a staff user may do ``act`` with the conversations that the user can reach."""
     return any(map(user.has_perm, _PERMISSIONS[act]))
 
 
 def permission(act: Act) -> str:
-    """Return the name of the permission that an error about ``act`` names."""
+    """Return the permission that an error about ``act`` names."""
     return _PERMISSIONS[act][0]
 
 
 def reachable(user: Any, conversations: Conversations) -> Conversations:
-    """Return those of ``conversations`` that a member of staff reaches.
+    """Return those of ``conversations`` that a staff user can reach.
 
     Raises:
-        ImproperlyConfigured: the function of ``STAFF_CONVERSATIONS`` returns no queryset of conversations, or a slice.
+        ImproperlyConfigured: the function of ``STAFF_CONVERSATIONS`` returned no queryset of conversations, or a slice.
     """
     path = setting("STAFF_CONVERSATIONS")
     if path is None:
@@ -79,22 +78,22 @@ def reachable(user: Any, conversations: Conversations) -> Conversations:
     if not (isinstance(theirs, QuerySet) and issubclass(theirs.model, Conversation)):
         raise ImproperlyConfigured(
             f"{named} must return a queryset of Conversation, but returned: {theirs!r:.100}. "
-            "For all conversations return Conversation.objects.all(), for none Conversation.objects.none()."
+            "Return Conversation.objects.all() for all conversations, or Conversation.objects.none() for none."
         )
     if theirs.query.is_sliced:
-        raise ImproperlyConfigured(f"{named} must return a queryset without a slice: filter it instead.")
-    # A subquery, because a join in the project's queryset would repeat rows; on the database of ``conversations``.
+        raise ImproperlyConfigured(f"{named} must return an unsliced queryset: filter it instead.")
+    # A subquery, because a join in the project's queryset would repeat rows. It uses the database of ``conversations``.
     return conversations.filter(pk__in=theirs.using(None).values("pk"))
 
 
 def record(user: Any, what: str, conversations: Iterable[Conversation] | None = None, *, act: Act = "change") -> None:
-    """Write to the admin's log what a member of staff did; without the admin, to the logger ``chatmemory.staff``.
+    """Write what a staff user did to the admin's log, or without the admin, to the logger ``chatmemory.staff``.
 
     Args:
-        user: the member of staff.
-        what: what they did or read, without words of a conversation: other staff read the log, too.
+        user: the staff user.
+        what: what the user did or read, without message text, because other staff read the log too.
         conversations: the conversations, with an entry for each; by default one entry for a list.
-        act: what they did. Reading is logged as a change, because the admin's log has no flag for it.
+        act: what the user did. Reading is logged as a change, because the admin's log has no flag for it.
     """
     found: list[Conversation | None] = [None] if conversations is None else list(conversations)
     if not apps.is_installed("django.contrib.admin"):
@@ -102,7 +101,7 @@ def record(user: Any, what: str, conversations: Iterable[Conversation] | None = 
             # Django's default logging shows nothing below a warning.
             _logger.warning("user %s, conversation %s: %s", user.pk, getattr(conversation, "pk", "(a list)"), what)
         return
-    from django.contrib.admin.models import LogEntry  # an app that need not be installed
+    from django.contrib.admin.models import LogEntry  # this app is optional
     from django.contrib.contenttypes.models import ContentType
 
     kind = ContentType.objects.get_for_model(Conversation)

@@ -24,23 +24,22 @@ from chatmemory.models.message import from_columns
 
 
 class DjangoChatMemoryStore(WindowedChatMemoryStore):
-    """A store of one owner's memories. Each is a conversation, made when something is first written to it.
+    """A store of one owner's memories. Each memory is a conversation, which is created by the first write.
 
-    The memories of this package apply their window within the database's transaction, so any number of processes
-    may add. Another library's memory may use the three methods of every store: messages that it leaves out are evicted
-    as ``rewritten``, messages that it appends count as said.
+    The memories of this package apply their window in a database transaction, so several processes may add messages at
+    the same time. The memories of other libraries may use the three methods of every store: messages that they omit are
+    evicted as ``rewritten``, and messages that they append count as said.
 
-    A memory is known by the text of its ID: 1 and "1" are the same. An ID that is None, empty or longer than 255
-    characters raises a ``ValueError``.
+    A memory is identified by the text of its ID: 1 and "1" are the same. An ID that is None, empty or longer than 255
+    characters raises ``ValueError``.
     """
 
     def __init__(self, owner: Any = None) -> None:
-        """
-        Args:
-            owner: the user whose memories these are; None for memories without owner.
+        """Args:
+            owner: the user who owns the memories; None for memories without an owner.
 
         Raises:
-            ValueError: an anonymous or unsaved user.
+            ValueError: ``owner`` is an anonymous or unsaved user.
         """
         self._owner = require_owner(owner)
 
@@ -51,37 +50,37 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
     aget_messages = async_read(get_messages)
 
     def update_messages(self, memory_id: Any, messages: Sequence[ChatMessage]) -> None:
-        """Make ``messages`` the memory: evict the messages that they leave out, insert the new ones.
+        """Make ``messages`` the memory: evict the messages that are not in the list, insert the new ones.
 
         Raises:
-            TypeError: one of them is no message.
-            ValueError: a text that no database can hold.
+            TypeError: an item is not a message.
+            ValueError: databases cannot store a text.
         """
         self.rewrite(memory_id, messages)
 
     aupdate_messages = async_change(update_messages)
 
     def rewrite(self, memory_id: Any, messages: Sequence[ChatMessage], **terms: Unpack[Terms]) -> Change:
-        """Do what ``update_messages`` does, on the ``Terms`` of the caller."""
+        """Like ``update_messages``, with the caller's ``Terms``."""
         return operations.rewrite(self.target(memory_id, **terms), messages, from_foreign_memory=True)
 
     arewrite = async_change(rewrite)
 
     def delete_messages(self, memory_id: Any) -> None:
-        """Evict all messages. The history keeps them."""
+        """Evict all messages. They stay in the history."""
         with suppress(Conversation.DoesNotExist):
             operations.clear(self.target(memory_id, create=False))
 
     adelete_messages = async_change(delete_messages)
 
     def get_window(self, memory_id: Any, window: Window) -> list[ChatMessage]:
-        """Return the messages that fit ``window``. Nothing is written, and no message is counted twice."""
+        """Return the messages that fit ``window``. Nothing is written, and stored token counts are reused."""
         return read_window(self._key(memory_id), window)
 
     aget_window = async_read(get_window)
 
     def add_to_window(self, memory_id: Any, messages: Sequence[ChatMessage], window: Window) -> None:
-        """Add ``messages`` and evict what does not fit, in one transaction."""
+        """Add ``messages``, and evict what does not fit, in one transaction."""
         self.add(memory_id, messages, window)
 
     aadd_to_window = async_change(add_to_window)
@@ -96,7 +95,7 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
         idempotency_key: str | None = None,
         **terms: Unpack[Terms],
     ) -> Change:
-        """Do what ``add_to_window`` does; see ``ConversationMemory.add_all``."""
+        """Like ``add_to_window``; see ``ConversationMemory.add_all``."""
         new = messages if copy_of is None else NewMessages(messages, copy_of=copy_of)
         target = self.target(memory_id, window, **terms)
         return operations.add(target, new, window=window, idempotency_key=idempotency_key)
@@ -104,7 +103,7 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
     aadd = async_change(add)
 
     def set_window(self, memory_id: Any, messages: Sequence[ChatMessage], window: Window) -> None:
-        """Make ``messages`` the memory and evict what does not fit, in one transaction."""
+        """Make ``messages`` the memory, and evict what does not fit, in one transaction."""
         operations.rewrite(self.target(memory_id, window), messages, window=window)
 
     aset_window = async_change(set_window)
@@ -115,9 +114,9 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
         """Return the target for a change of a memory.
 
         Args:
-            memory_id: its ID.
-            window: the window of the conversation, if it is made.
-            create: whether it may be made.
+            memory_id: the memory ID.
+            window: the window of the conversation if it is created.
+            create: whether it may be created.
         """
         text = memory_id_text(memory_id)
 
@@ -131,5 +130,5 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
         return Target.named(self._owner, text, new if create else None, **terms)
 
     def _key(self, memory_id: Any) -> Key:
-        # Never on a replica: the next turn needs what was just said.
+        # Never from a replica, because the next turn needs what was just said.
         return Key.named(self._owner, memory_id_text(memory_id), router.db_for_write(Conversation))

@@ -9,7 +9,7 @@ app_name = "chatmemory"
 
 urlpatterns = [*api_urlpatterns]
 
-# An extra: see docs/rest.md.
+# Optional: see docs/rest.md.
 if apps.is_installed("drf_spectacular"):
     from chatmemory.rest.openapi import DocsView, SchemaView
 

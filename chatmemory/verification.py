@@ -1,6 +1,6 @@
 """Compare the counters of conversations with their rows, and correct wrong ones.
 
-The database computes the sums, so a conversation of a million messages takes no more memory here than one of ten.
+The database computes the sums, so the memory used here does not depend on the number of messages.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _COVERS = Q(covers_from__isnull=True, covers_to__isnull=True) & ~Q(origin__in=ST
     ~Q(origin=Origin.SAID), covers_from__lte=F("covers_to"), covers_to__lt=F("position")
 )
 
-# What is computed of the rows of each conversation, and what it is without rows.
+# What is computed from the rows of each conversation, with the value if there are no rows.
 _SUMS = {
     "rows": Count("pk"),
     "said": Count("pk", filter=Q(origin=Origin.SAID)),
@@ -57,22 +57,21 @@ _NOTHING = {**dict.fromkeys(_SUMS, 0), "last_position": -1, "first_version": 1}
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One thing that is wrong in a conversation."""
+    """One problem in a conversation."""
 
     conversation: UUID
-    """The primary key of the conversation."""
 
     memory_id: str
 
     what: str
-    """The name of the wrong counter or column, or a few words."""
+    """The name of the wrong counter or column, or a short description."""
 
     expected: str
 
     found: str
 
     correction: tuple[str, int] | None = None
-    """The counter that can be corrected, and its correct value."""
+    """A counter that can be corrected, and its correct value."""
 
     repaired: bool = False
 
@@ -84,14 +83,14 @@ class Finding:
 def verify(
     conversations: QuerySet[Conversation] | None = None, *, repair: bool = False, accept_missing: bool = False
 ) -> Iterator[Finding]:
-    """Yield what is wrong in ``conversations``, one conversation after the other, and then in what capabilities keep.
+    """Yield the problems in ``conversations``, one conversation after the other, and then in the data of capabilities.
 
-    Other programs may write meanwhile: a conversation that looks wrong is examined again under its lock.
+    Other programs may write at the same time: a conversation that looks wrong is checked again under its lock.
 
     Args:
         conversations: the conversations; by default all. Use ``using()`` for those of another database.
-        repair: correct the counters that can be corrected, under the lock, as a new version.
-        accept_missing: whether a repair counts missing messages as deleted on purpose.
+        repair: whether to correct counters, under the lock and in a new version.
+        accept_missing: whether a repair counts missing messages as deliberately deleted.
     """
     chosen = on_primary(conversations)
     for page in pages(chosen):
@@ -127,7 +126,7 @@ def _repair(conversation: Conversation, findings: list[Finding]) -> list[Finding
     right = dict(finding.correction for finding in findings if finding.correction is not None)
     for name, value in right.items():
         setattr(conversation, name, value)
-    # A writer that has read the old counters must not take them for those of this version, see
+    # A writer that has read the old counters must not take them for those of this version: see
     # operations/add_without_lock.
     conversation.version += 1
     conversation.save(using=conversation._state.db, update_fields=[*right, "version"])
@@ -179,7 +178,7 @@ def _compare(conversation: Conversation, rows: dict[str, Any], accept_missing: b
     yield from counter("next_position", end, None)
     gone = max(conversation.next_position, end) - rows["rows"]
     if conversation.purged_count < gone:
-        # Not which ones: that could be a list as long as the history.
+        # Not which ones, because that list could be as long as the history.
         expected = f"{rows['rows'] + gone - conversation.purged_count} rows, one for each position"
         correction = ("purged_count", gone) if accept_missing else None
         yield _finding(conversation, "missing messages", expected, rows["rows"], correction)
@@ -209,7 +208,7 @@ def _compare(conversation: Conversation, rows: dict[str, Any], accept_missing: b
 
 
 def _examine_versions(by_key: dict[UUID, Conversation], rows: QuerySet[Message]) -> Iterator[Finding]:
-    """Yield the first message of each conversation that was added in an earlier version than the one before it."""
+    """Yield the first message of each conversation that was added in an earlier version than the message before it."""
     before = Window(Lag("added_in"), partition_by=[F("conversation_id")], order_by=[F("position").asc()])
     early = rows.annotate(before=before).filter(before__gt=F("added_in")).order_by("conversation_id", "position")
     places = early.values_list("conversation_id", "position", "before", "added_in")
@@ -222,7 +221,7 @@ def _examine_versions(by_key: dict[UUID, Conversation], rows: QuerySet[Message])
 
 
 def _examine_placeholders(by_key: dict[UUID, Conversation], rows: QuerySet[Message]) -> Iterator[Finding]:
-    """Yield the conversations with placeholders for no tool result that was cleared in the same version."""
+    """Yield the conversations with placeholders for which no tool result was cleared in the same version."""
     whole = [key for key, conversation in by_key.items() if not conversation.purged_count]
     cleared = Message.objects.using(rows.db).filter(
         conversation=OuterRef("conversation"),
@@ -238,9 +237,9 @@ def _examine_placeholders(by_key: dict[UUID, Conversation], rows: QuerySet[Messa
 
 
 def _examine_results(by_key: dict[UUID, Conversation], rows: QuerySet[Message]) -> Iterator[Finding]:
-    """Yield the conversations with tool results that stood behind their calls until a summary took only those away.
+    """Yield the conversations with tool results that followed their calls until a summary replaced only the calls.
 
-    Other results without a call may be there: somebody added them so, or rewrote the memory.
+    Other results without a call are valid: they were added in this way, or by a rewrite.
     """
     whole = [key for key, row in by_key.items() if row.compacted_to and not row.purged_count]
     if not whole:
@@ -277,7 +276,7 @@ def _examine_results(by_key: dict[UUID, Conversation], rows: QuerySet[Message]) 
 def _examine_pins(
     by_key: dict[UUID, Conversation], rows: QuerySet[Message], found: dict[UUID, dict[str, Any]]
 ) -> list[Finding]:
-    """Return the pins that cannot be read, and note in ``found`` the last version in which a pin changed."""
+    """Return the pins that cannot be read, and write to ``found`` the last version in which a pin changed."""
     findings = []
     for row in in_parts(rows.exclude(pins="").only("conversation", "pins", "position")):
         problem = problem_of_pins(row.pins)
@@ -291,7 +290,7 @@ def _examine_pins(
 
 
 def _examine_key(conversation: Conversation, record: IdempotencyKey) -> Iterator[Finding]:
-    """Yield what is wrong in the account of a key of an addition; the key of a creation has REST's own answer."""
+    """Yield the problems in the result of an addition's key. The key of a creation contains REST's own response."""
     if record.scope != scope_of(conversation):
         if not record.scope.startswith(OWNER_SCOPE):
             expected = f"{scope_of(conversation)!r} or an owner's"

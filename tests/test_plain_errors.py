@@ -31,7 +31,7 @@ def row() -> Any:
 @pytest.mark.parametrize(
     ("act", "says"),
     [
-        (added("Hi"), 'messages[0] must be a message, but is: str; for what a user said, write UserMessage("…")'),
+        (added("Hi"), 'messages[0] must be a message, but is: str; for the message of a user, write UserMessage("…")'),
         (added([UserMessage("Hi")]), "messages[0] must be a message, but is: list; add() takes each message as an"),
         (added({"role": "user", "content": "Hi"}), "dict; from_openai() of chatmemory.formats.openai reads"),
         (added({"type": "USER"}), "messages[0] must be a message, but is: dict"),

@@ -8,10 +8,10 @@ from typing import Any
 
 from chatmemory.core.exceptions import InvalidValueError
 
-# Java's String.trim(): everything up to U+0020 is blank, and a no-break space is not.
+# Java's String.trim() strips control characters too, but not no-break spaces.
 _BLANK = "".join(map(chr, range(0x21)))
 
-# What java.net.URI refuses: controls, spaces and the delimiters of RFC 2396, a broken escape, a second fragment.
+# What java.net.URI refuses: controls, spaces, the delimiters of RFC 2396, a broken escape, a second fragment.
 _ILLEGAL_IN_URL = re.compile(r"[\x00-\x20\x7f-\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\"<>\\^`{|}]")
 _BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
@@ -30,12 +30,12 @@ def require_optional_str(value: object, name: str) -> None:
 
 
 def is_blank(value: str) -> bool:
-    """Return whether ``value`` has nothing but spaces and control characters, as Java trims it."""
+    """Return whether ``value`` contains only spaces and control characters, which Java's ``trim()`` strips."""
     return not value.strip(_BLANK)
 
 
 def require_not_blank(value: object, name: str) -> None:
-    """Raise ``InvalidValueError`` for None and for a string that holds nothing but spaces and control characters."""
+    """Raise ``InvalidValueError`` for None and for a string of only spaces and control characters."""
     require_optional_str(value, name)
     if value is None or is_blank(str(value)):
         code = "null" if value is None else "blank"
@@ -43,7 +43,7 @@ def require_not_blank(value: object, name: str) -> None:
 
 
 def require_url(value: str | None, name: str) -> None:
-    """Raise ``InvalidValueError`` for a string that is no URI, which may be relative or empty."""
+    """Raise ``InvalidValueError`` for a string that is not a URI. A URI may be relative or empty."""
     require_optional_str(value, name)
     if value is None:
         return
@@ -72,7 +72,7 @@ def require_list(values: Iterable[Any], name: str) -> list[Any]:
     """Return ``values`` as a list.
 
     Raises:
-        TypeError: ``values`` is no iterable; or it is a string or a mapping, whose characters or keys nobody means.
+        TypeError: ``values`` is not iterable, or is a string or a mapping.
     """
     if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
         raise TypeError(f"{name} must be a list, but is: {type(values).__name__}")
@@ -80,10 +80,10 @@ def require_list(values: Iterable[Any], name: str) -> list[Any]:
 
 
 def tuple_of(kind: type | tuple[type, ...], values: Iterable[Any] | None, name: str) -> tuple[Any, ...]:
-    """Return ``values`` as a tuple (empty for None), every element of which is a ``kind``.
+    """Return ``values`` as a tuple whose elements are all of a ``kind``. None gives an empty tuple.
 
     Raises:
-        TypeError: see ``require_list``; or an element, which the error names, is something else.
+        TypeError: see ``require_list``; or an element has another type. The error names the element.
     """
     if values is None:
         return ()
@@ -95,14 +95,14 @@ def tuple_of(kind: type | tuple[type, ...], values: Iterable[Any] | None, name: 
     return result
 
 
-# An address may be very long, and int() of so many digits is slow or an error.
+# int() of very many digits is slow, or an error. The text may come from a URL.
 _MOST_DIGITS = 18
 
 
 def whole_number(text: str, *, most: int | None = None) -> int | None:
-    """Return the whole number that ``text`` writes in ASCII digits; None if it is something else, or above ``most``.
+    """Return the whole number that ``text`` writes in ASCII digits; None if it is above ``most`` or not such a number.
 
-    A number of more than 18 digits is returned as some number of 18 digits.
+    A number of more than 18 digits returns an arbitrary number of 18 digits.
     """
     if not (text.isascii() and text.isdigit()):
         return None

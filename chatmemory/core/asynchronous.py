@@ -18,20 +18,21 @@ P = ParamSpec("P")
 S = TypeVar("S")
 T = TypeVar("T")
 
-# The most threads, each of which may have a connection. A change is short, a function of the project's may be long.
+# The limit of threads, each of which may open a connection. A change is short; a function of the project may be slow.
 _FOR_CHANGES = 16
 _FOR_FUNCTIONS = 32
 
-# How many functions wait for this code in threads of this module, such as a tool that asks another assistant. Each
-# depth has threads of its own: if all waited for others of the same pool, none would ever end.
+# The nesting of threads of this module: 1 within a tool that runs in a thread, 2 within a tool of an assistant that
+# this tool asks. Each depth has its own threads, because a shared pool would deadlock when all its threads wait for
+# another one.
 _depth: ContextVar[int] = ContextVar("chatmemory_depth", default=0)
 
 
 class ThreadNeeds:
-    """The needs that sync code has of its thread: in memory none, but a database's connections belong to threads."""
+    """What sync code needs of its thread. In memory, code needs nothing; database connections belong to threads."""
 
     def for_other_thread(self, work: Callable[[], T]) -> Callable[[], T]:
-        """Return ``work`` as another thread has to do it. This is called in the thread of the event loop."""
+        """Return ``work`` as it must run in another thread. Called in the thread of the event loop."""
         return work
 
     def run_in_callers(self, thread: object, work: Callable[[], T]) -> T:
@@ -39,31 +40,30 @@ class ThreadNeeds:
         return work()
 
     def may_stay(self, thread: object, *, is_change: bool) -> bool:
-        """Return whether the code might have to run in ``thread``. This is called in the thread of the event loop.
+        """Return whether the code may have to run in ``thread``. Called in the thread of the event loop.
 
         Args:
-            thread: what stands for the thread of the caller, or for the one that all tasks of the process share.
-            is_change: whether the code changes a memory; if not, it is a function of the project's.
+            thread: the object that identifies the caller's thread, or the thread that all tasks of the process share.
+            is_change: whether the code changes a memory; otherwise it is a function of the project.
         """
         return False
 
     def run_if_it_stays(self, thread: object, work: Callable[[], T], *, is_change: bool) -> tuple[T] | None:
-        """Run ``work`` here, in ``thread``, and return a tuple of its result; do nothing, and return None, if it need
-        not run here."""
+        """Run ``work`` here, in ``thread``, and return its result in a tuple, or return None if ``work`` need not run
+        here.
+        """
         return None
 
     def must_stay(self) -> bool:
-        """Return whether a function of the project's has to run in this thread, which calls this."""
+        """Return whether a function of the project must run in the current thread."""
         return False
 
     def run(self, work: Callable[[], T]) -> T:
-        """Run ``work`` in a thread of its own, and return its result."""
+        """Run ``work`` in a new thread, and return its result."""
         return work()
 
 
 class _Threads:
-    """The threads of this process that are not shared."""
-
     def __init__(self) -> None:
         self.needs = ThreadNeeds()
         self._open()
@@ -138,25 +138,26 @@ def set_thread_needs(needs: ThreadNeeds) -> None:
 
 
 def has_thread_of_caller() -> bool:
-    """Return whether sync code has a thread of its caller's: that of a request, or one that waits for this task.
+    """Return whether there is a thread of the caller: the thread of a request, or one that waits for this task.
 
-    The caller may have begun a transaction, which belongs to the connection of that thread. In the event loop of a
-    script or a worker there is no such thread, and asgiref runs all that is thread-sensitive in one that tasks share.
+    The caller may have opened a transaction, which belongs to the connection of that thread. In the event loop of a
+    script or a worker, there is no such thread: asgiref runs all thread-sensitive code in one thread that tasks share.
     """
     return _thread_of_caller() is not None
 
 
-# asgiref does not document by what it finds a thread. Without knowing, a change would either miss the transaction that
-# its caller has open, and wait for its locks for ever, or all changes of a process would wait for one that waits.
+# asgiref does not document how it finds a thread. If we did not know the thread, either a change would miss the
+# transaction that its caller has open, and wait for its locks forever, or all changes of a process would wait for each
+# other.
 
 
 def _thread_of_tasks() -> object:
-    """Return the object by which asgiref finds the thread that all tasks without another one share."""
+    """Return the object by which asgiref finds the thread that tasks share."""
     return SyncToAsync.single_thread_executor
 
 
 def _thread_of_caller() -> object | None:
-    """Return the object by which asgiref finds the thread of the caller; None if there is none."""
+    """Return the object by which asgiref finds the thread of the caller, or None."""
     return (
         getattr(AsyncToSync.executors, "current", None)
         or SyncToAsync.thread_sensitive_context.get(None)
@@ -167,8 +168,8 @@ def _thread_of_caller() -> object | None:
 def as_async_change(change: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
     """Return the async version of ``change``, a function that changes a memory and may wait for a lock.
 
-    It runs in the thread of the caller if there is one. Otherwise it runs in a thread of its own, so that no other task
-    waits as well; there a cancelled caller gets its ``CancelledError`` when the change has ended.
+    The change runs in the thread of the caller if there is one, otherwise in a separate thread, so tasks don't block
+    each other. In a separate thread, a cancelled caller gets its ``CancelledError`` when the change has ended.
     """
 
     @wraps(change)
@@ -181,7 +182,7 @@ def as_async_change(change: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T
 
 
 def as_async_read(read: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Return the async version of ``read``, which waits for no lock. It runs where all of Django's ORM does."""
+    """Return the async version of ``read``, which never waits for a lock. It runs where Django's ORM runs."""
 
     @wraps(read)
     async def run(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -191,12 +192,12 @@ def as_async_read(read: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
 
 
 def async_change(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
-    """Return the async version of a method that changes a memory; it calls the method as its class has it."""
+    """Return the async version of a method that changes a memory. It calls the method of the subclass."""
     return _async_version(method, as_async_change)
 
 
 def async_read(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
-    """Return the async version of a method that waits for no lock; it calls the method as its class has it."""
+    """Return the async version of a method that never waits for a lock. It calls the method of the subclass."""
     return _async_version(method, as_async_read)
 
 
@@ -231,11 +232,11 @@ async def run_to_the_end(change: Callable[..., T], *args: Any) -> T:
 
 
 async def in_thread_for_functions(function: Callable[[], T], *, of_caller: bool = True) -> T:
-    """Run a function of the project's, which may take long. A cancelled caller does not wait for its end.
+    """Run a function of the project, which may be slow. A cancelled caller does not wait for it.
 
     Args:
         function: the function.
-        of_caller: run it in the thread of the caller, if there is one; otherwise in a thread of its own.
+        of_caller: whether to use the thread of the caller, if there is one; otherwise a separate thread.
     """
     if of_caller and has_thread_of_caller():
         return await _threads.run_in_callers(function)
@@ -243,10 +244,11 @@ async def in_thread_for_functions(function: Callable[[], T], *, of_caller: bool 
 
 
 def in_thread_for_seconds(function: Callable[[], T], seconds: float) -> tuple[T] | None:
-    """Run a function of the project's in a thread of its own, and return a tuple of its result.
+    """Run a function of the project in a separate thread, and return its result in a tuple.
 
-    Return None if it does not end in time: it goes on in its thread, or, if that was not free yet, does not begin. A
-    function that has to stay in this thread, because of an open transaction, say, has all the time that it wants.
+    Return None if the function does not end in time. It then continues in its thread, or does not start if no thread is
+    free. A function that must stay in the current thread, for example because of an open transaction, has no time
+    limit.
     """
     return _threads.run_for(function, seconds)
 
@@ -260,9 +262,9 @@ def in_new_thread_for_seconds(function: Callable[[], T], seconds: float) -> tupl
 
 
 async def iterate_in_thread(steps: Iterator[T]) -> AsyncGenerator[T, None]:
-    """Yield the items of ``steps``, each of which is made where ``as_async_change`` makes a change.
+    """Yield the items of ``steps``. Each step runs where ``as_async_change`` runs a change.
 
-    A step may run in another thread than the one before, so none may leave a transaction or a cursor open.
+    Steps may run in different threads, so no step may leave a transaction or a cursor open.
     """
 
     def take() -> list[T]:
@@ -273,7 +275,7 @@ async def iterate_in_thread(steps: Iterator[T]) -> AsyncGenerator[T, None]:
 
 
 def as_async_iterator(function: Callable[P, Iterator[T]]) -> Callable[P, AsyncIterator[T]]:
-    """Return the async version of a function that returns an iterator: ``iterate_in_thread`` makes its items."""
+    """Return the async version of a function that returns an iterator, with ``iterate_in_thread``."""
 
     @wraps(function)
     async def steps(*args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:
@@ -284,13 +286,13 @@ def as_async_iterator(function: Callable[P, Iterator[T]]) -> Callable[P, AsyncIt
 
 
 _tasks: set[asyncio.Task[None]] = set()
-"""The tasks of ``start_task``: an event loop itself would let them be collected as garbage."""
+"""The running tasks of ``start_task``. Without a reference, they could be garbage-collected."""
 
 
 def start_task(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Start a task in the event loop that waits for this thread, and do not wait for it.
+    """Start a task in the event loop that waits for this thread. Do not wait for the task.
 
-    It has the context of this thread, but not the thread as that of its caller, which ends before the task does.
+    The task has the context of this thread, but not this thread as its caller's, which ends before the task does.
     """
     context = copy_context()
     context.run(setattr, AsyncToSync.executors, "current", None)

@@ -1,8 +1,7 @@
-"""The contents of user messages and tool results: text, images, audio, video, PDF files; and read-only values.
+"""The contents of user messages and tool results (text, images, audio, video, PDF files), and read-only values.
 
-The types and their checks are those of LangChain4j's ``dev.langchain4j.data.message`` and its neighbours. The read-only
-dict and list compare equal to, pickle like and serialise like the plain ones, so nobody has to know of them until
-somebody tries to change a message.
+The types and their checks are those of LangChain4j's ``dev.langchain4j.data.message``. The read-only dict and list
+compare, pickle and serialise like plain ones.
 """
 
 from __future__ import annotations
@@ -49,13 +48,13 @@ class FrozenList(list[Any]):
 
 
 def freeze(value: Any, depth: int = 0) -> Any:
-    """Return ``value`` with every dict, list and tuple in it copied into a read-only one.
+    """Return ``value`` with read-only copies of all its dicts, lists and tuples.
 
     Raises:
-        TypeError: a dict has a key that is not a string.
-        InvalidValueError: it is nested deeper than ``MAX_NESTING``.
+        TypeError: a key of a dict is not a string.
+        InvalidValueError: ``value`` is nested deeper than ``MAX_NESTING``.
     """
-    # Loops, because in Python 3.11 a comprehension takes a frame of its own.
+    # Loops, because in Python 3.11 each comprehension takes a stack frame.
     if depth > MAX_NESTING:
         raise InvalidValueError(TOO_DEEP, most=MAX_NESTING)
     if isinstance(value, (FrozenDict, FrozenList)):
@@ -76,7 +75,7 @@ def freeze(value: Any, depth: int = 0) -> Any:
 
 
 class ShortRepr:
-    """A ``repr`` for dataclasses that leaves out what is empty and shortens what is long."""
+    """A ``repr`` for dataclasses that omits empty values and shortens long ones."""
 
     def __repr__(self) -> str:
         shown = []
@@ -111,7 +110,7 @@ class ContentType(StrEnum):
 
 
 class DetailLevel(StrEnum):
-    """The detail in which the model sees an image."""
+    """The detail level of an image for the model."""
 
     LOW = "LOW"
     MEDIUM = "MEDIUM"
@@ -122,10 +121,10 @@ class DetailLevel(StrEnum):
 
 @dataclass(frozen=True, repr=False)
 class Media(ShortRepr):
-    """Media, at a URL or here as Base64, which is kept as it is, neither decoded nor checked.
+    """Media, at a URL or as Base64. The Base64 is neither decoded nor checked.
 
     Raises:
-        ValueError: ``url`` is no URI.
+        ValueError: ``url`` is not a URI.
     """
 
     url: str | None = None
@@ -151,7 +150,7 @@ class Image(Media):
 
 @dataclass(frozen=True, repr=False)
 class Audio(Media):
-    """A recording; it may also hold the bytes themselves."""
+    """A recording; it may also hold raw bytes."""
 
     binary_data: bytes | None = None
 
@@ -177,7 +176,7 @@ class PdfFile(Media):
 
 
 class Content(ShortRepr):
-    """One part of a message, of the kind ``type``."""
+    """One content of a message, of the kind ``type``."""
 
     type: ClassVar[ContentType]
 
@@ -199,7 +198,7 @@ class TextContent(Content):
 
 
 def _media(kind: type[M], given: M | None, url: str | None, base64_data: str | None, mime_type: str | None) -> M | None:
-    """Return the media from either form of the constructors below; None without any argument."""
+    """Return the media from either form of the constructors below, or None without arguments."""
     if given is not None:
         if not isinstance(given, kind):
             raise TypeError(f"expected {kind.__name__}, but is: {type(given).__name__}")
@@ -222,7 +221,8 @@ class ImageContent(Content):
     """An image: ``ImageContent(url)``, ``ImageContent(base64_data=…, mime_type=…)`` or ``ImageContent(image=…)``.
 
     Raises:
-        ValueError: no image, a blank ``base64_data`` or ``mime_type``, a ``url`` that is no URI, no detail level.
+        ValueError: the image or the detail level is missing, ``base64_data`` or ``mime_type`` is blank, or ``url`` is
+            not a URI.
     """
 
     image: Image
@@ -251,7 +251,7 @@ class ImageContent(Content):
 
 
 class _MediaContent(Content):
-    """Contents with one field for their media, which may be missing: the base of audio, video and PDF contents."""
+    """The base of audio, video and PDF contents, whose media may be missing."""
 
     _field: ClassVar[str]
     _kind: ClassVar[Any]

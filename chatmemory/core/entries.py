@@ -1,4 +1,4 @@
-"""The messages of a memory as entries, and the reasons for which they leave."""
+"""The messages of a memory as entries, and the reasons for their eviction."""
 
 from __future__ import annotations
 
@@ -12,49 +12,48 @@ from chatmemory.core.messages import AiMessage, ChatMessage, ChatMessageType, To
 from chatmemory.core.window import Window
 
 RESULT_CLEARED = "[Old tool result cleared]"
-"""The text of the placeholder to which an old tool result gives way."""
+"""The text of the placeholder that replaces an old tool result."""
 
 RESULTS_KEPT = 3
-"""The number of tool results, the last of a memory, that stay if whoever clears the others does not say it."""
+"""The default number of tool results, the last of a memory, that stay when the others are cleared."""
 
 
 class Cause(Enum):
     """The cause for which messages leave the memory."""
 
     ROOM = auto()
-    """They made room for others. A summary may stand for them later."""
+    """The messages made room for others. A summary may cover them later."""
 
     PLACEHOLDER = auto()
-    """They made room for others, and placeholders took their place. A summary may stand for them later."""
+    """The messages made room for others, and placeholders replaced them. A summary may cover them later."""
 
     SUMMARY = auto()
-    """A summary took their place."""
+    """A summary replaced the messages."""
 
     SUCCESSOR = auto()
-    """A message that came in the same version took their place."""
+    """A message that was added in the same version replaced the messages."""
 
     SOMEBODY = auto()
-    """Somebody took them out, and no summary brings them back."""
+    """A user removed the messages, and no summary brings them back."""
 
 
 class EvictionReason(StrEnum):
     """The reason why a message left the memory.
 
-    A reason is declared here, with its texts and its cause: choices, filters, REST's document, and what admin, chat,
-    summaries and replays make of it follow from that.
+    Each reason is declared here, with its texts and its cause. The choices, the filters, the REST document and the
+    behaviour of the admin, the chat, summaries and replays follow from this declaration.
     """
 
     label: str
-    """The reason for staff, marked for translation."""
+    """The reason as staff read it, marked for translation."""
 
     chat_label: str
-    """The reason for those who chat, marked for translation."""
+    """The reason as users of the chat read it, marked for translation."""
 
     explanation: str
-    """The reason for programmers: a clause in which the message is "it"."""
+    """The reason for programmers: a clause that calls the message "it"."""
 
     cause: Cause
-    """The cause for which the message left."""
 
     def __new__(cls, value: str, *declared: Any) -> Self:
         reason = str.__new__(cls, value)
@@ -127,7 +126,7 @@ class EvictionReason(StrEnum):
 
 @dataclass(eq=False)
 class Entry:
-    """A message in a memory. Two entries are never equal, even if their messages are."""
+    """A message in a memory. Entries are equal only to themselves, even if their messages are equal."""
 
     message: ChatMessage
 
@@ -135,35 +134,34 @@ class Entry:
     """The part of the window's limit that the message takes: 1, or its tokens."""
 
     row: Any = None
-    """The row of the message, for the store's own use."""
+    """The row of the message. Only the store uses it."""
 
     pinned: bool = False
     """Whether the window may not evict the message."""
 
     is_placeholder: bool = False
-    """Whether the message stands for a tool result that was cleared."""
+    """Whether the message replaces a tool result that was cleared."""
 
     is_summary: bool = False
-    """Whether the message is the summary of messages that left."""
+    """Whether the message is a summary of evicted messages."""
 
     replaces: Self | None = None
-    """The tool result that gave way to this placeholder, in this change."""
+    """The tool result that this placeholder replaced in the current change."""
 
     @property
     def type(self) -> ChatMessageType:
-        """The type of the message."""
         return self.message.type
 
     @property
     def begins_turn(self) -> bool:
-        """Whether the message begins a turn: somebody said it to the model."""
+        """Whether the message begins a turn: it is a user message, not a summary."""
         return self.type is ChatMessageType.USER and not self.is_summary
 
     @property
     def holds_summary(self) -> bool:
-        """Whether a model's API put a summary of all that was said before into the message.
+        """Whether the message contains a summary, by a model's API, of all messages before it.
 
-        Anthropic's ``compaction`` blocks and OpenAI's ``compaction`` items are kept among an answer's attributes.
+        An answer's attributes store Anthropic's ``compaction`` blocks and OpenAI's ``compaction`` items.
         """
         if not isinstance(self.message, AiMessage):
             return False
@@ -172,7 +170,7 @@ class Entry:
 
     @property
     def is_result(self) -> bool:
-        """Whether the message is the result of a tool."""
+        """Whether the message is a tool result."""
         return self.type is ChatMessageType.TOOL_EXECUTION_RESULT
 
     @property
@@ -182,15 +180,14 @@ class Entry:
 
     @property
     def tool(self) -> str | None:
-        """The name of the tool that a tool result comes from."""
+        """The name of the tool that returned the result, or None."""
         return self.message.tool_name if isinstance(self.message, ToolExecutionResultMessage) else None
 
     def says_the_same(self, other: Entry) -> bool:
-        """Return whether both entries have equal messages."""
         return self.message == other.message
 
     def placeholder(self, text: str, window: Window) -> Self:
-        """Return the entry that takes the place of this tool result when it is cleared."""
+        """Return the placeholder that replaces this tool result."""
         result = self.message
         assert isinstance(result, ToolExecutionResultMessage), "only tool results are cleared"
         message = ToolExecutionResultMessage(result.id, result.tool_name, text, is_error=result.is_error)
@@ -198,5 +195,4 @@ class Entry:
 
 
 def _values(kept: Any) -> list[list[Any]]:
-    """Return the lists that one framework keeps among the attributes of a message."""
     return [value for value in kept.values() if isinstance(value, list)] if isinstance(kept, dict) else []

@@ -1,8 +1,9 @@
-"""The eviction of messages from a memory: one algorithm for all windows and every store.
+"""The eviction of messages from a memory: one algorithm for all windows and stores.
 
-By default it is LangChain4j's, whose two windows differ only in what a message costs: the oldest go first, a system
-message at the front is protected, and an evicted AI message takes the tool results that directly follow it along, for
-no model accepts a result without its call. A window's other settings change how much leaves, and in what units.
+By default, this is LangChain4j's algorithm, whose two windows differ only in the cost of a message. The oldest messages
+are evicted first, a system message at the start of the memory is protected, and an evicted AI message takes along the
+tool results that directly follow it, because models do not accept a result without its call. The other settings of a
+window change how much is evicted, and in what units.
 """
 
 from __future__ import annotations
@@ -19,21 +20,20 @@ E = TypeVar("E", bound=Entry)
 
 
 class Retained(Generic[E]):
-    """The messages of one memory, in order, read only as far as they are needed."""
+    """The messages of one memory, in order. Messages are read only as far as needed."""
 
     def __init__(self, entries: Iterable[E], *, total: int, window: Window) -> None:
-        """
-        Args:
-            entries: the memory, oldest first. An iterator is read lazily: a few entries more than are evicted.
-            total: the cost of all entries, and for tokens the overhead of a request.
-            window: bounds the memory.
+        """Args:
+        entries: the memory, oldest first. An iterator is read lazily, a few entries further than what is evicted.
+        total: the cost of all entries; for tokens, with the overhead of a request.
+        window: the window that bounds the memory.
         """
         self.total = total
         self.added: list[E] = []
         self.placeholders: list[E] = []
         self.evicted: list[tuple[E, EvictionReason]] = []
         self.intact: float = inf
-        """The number of entries at the front that have not changed; infinite if none has."""
+        """The number of unchanged entries at the start of the memory; infinite if nothing has changed."""
         self._window = window
         self._reason = EvictionReason.WINDOW
         self._read: list[E] = []
@@ -48,12 +48,12 @@ class Retained(Generic[E]):
         return retained
 
     def add(self, entry: E) -> bool:
-        """Add an entry at the end and evict what no longer fits, which may be the entry itself.
+        """Add an entry at the end, and evict what no longer fits. The new entry itself may be evicted.
 
-        A system message takes the place of the one before it, and goes to the front if the window says so.
+        A system message replaces the previous one, and goes to the start of the memory if the window says so.
 
         Returns:
-            False if nothing was added, because the same system message is there already.
+            False if nothing was added, because the memory already contains the same system message.
         """
         self.evict()
         is_system = entry.type is ChatMessageType.SYSTEM
@@ -77,7 +77,7 @@ class Retained(Generic[E]):
         return True
 
     def evict(self) -> None:
-        """If ``total`` exceeds the limit, evict down to the low-water mark, or until nothing more may leave."""
+        """If ``total`` exceeds the limit, evict down to the low-water mark, as far as messages may be evicted."""
         if self.total <= self._window.room:
             return
         if self._window.keep_tool_results is not None:
@@ -88,9 +88,10 @@ class Retained(Generic[E]):
         self._evict_oldest()
 
     def make_room(self) -> None:
-        """Evict what a model refused as too long, down to the limit, as the window evicts.
+        """Evict down to the limit, because a model refused the memory as too long.
 
-        The question of the last turn stays, and a call at the end with its results: the model is to answer them.
+        The question of the last turn stays, and so does a tool call at the end with its results, which the model is
+        about to answer.
         """
         self._read_all()
         units = list(self.units(self._last_turn()))
@@ -103,7 +104,7 @@ class Retained(Generic[E]):
     def clear_tool_results(
         self, keep: int, *, exclude_tools: Collection[str] = (), placeholder: str = RESULT_CLEARED
     ) -> None:
-        """Put placeholders in the place of old tool results that cost more than they. The last turn stays as it is.
+        """Replace old tool results by placeholders, if the placeholders cost less. The last turn stays unchanged.
 
         Args:
             keep: the number of results, the last of the memory, that stay.
@@ -131,7 +132,7 @@ class Retained(Generic[E]):
                     self.total += new.cost
 
     def pinned_cost(self) -> int:
-        """Return the cost of pinned messages and of all that they keep from leaving."""
+        """Return the cost of the pinned messages and of all messages that stay with them."""
         self._read_all()
         stay = [self._read[start:end] for start, end in self.units(0) if self.is_pinned(start, end)]
         return sum(entry.cost for unit in stay for entry in unit)
@@ -141,18 +142,19 @@ class Retained(Generic[E]):
         return len(self._read)
 
     def entries(self) -> list[E]:
-        """Return all retained entries, in order."""
         self._read_all()
         return list(self._read)
 
     def _evict_turns(self) -> None:
-        """Evict whole turns, oldest first, down to the mark. The last turn stays."""
+        """Evict whole turns, oldest first, down to the low-water mark. The last turn stays."""
         start = 0
         while self._is_over_mark() and (end := self._next_turn(start)) is not None:
             start = end - self._evict_turn(start, end)
 
     def _evict_turn(self, start: int, end: int) -> int:
-        """Evict a turn, except the system message, pinned messages and their question; return the number that left."""
+        """Evict a turn, except the system message, pinned messages and their question. Return the number of evicted
+        messages.
+        """
         system = next((i for i in range(end) if self._read[i].type is ChatMessageType.SYSTEM), None)
         leave = [unit for unit in self.units(start, end) if unit[0] != system and not self._stays(*unit)]
         left = 0
@@ -162,7 +164,9 @@ class Retained(Generic[E]):
         return left
 
     def _evict_calls(self) -> None:
-        """Evict calls of the last turn, with their results, oldest first, down to the mark. The last call stays."""
+        """Evict calls of the last turn with their results, oldest first, down to the low-water mark. The last call
+        stays.
+        """
         if not self._is_over_mark():
             return
         self._read_all()
@@ -176,9 +180,10 @@ class Retained(Generic[E]):
                 left += end - start
 
     def _evict_oldest(self) -> None:
-        """Evict as LangChain4j does, but down to the mark; with whole turns only down to the limit.
+        """Evict as LangChain4j does, but down to the low-water mark; with whole turns, only down to the limit.
 
-        The newest message leaves only if it does not fit the limit; a summary only before messages of the last turn.
+        The newest message is evicted only if it does not fit the limit. A summary is evicted only before messages of
+        the last turn.
         """
         while self._is_over_mark() and (unit := self._oldest_unit()) is not None:
             fits = self.total <= self._window.room
@@ -187,9 +192,9 @@ class Retained(Generic[E]):
             self._evict_unit(*unit)
 
     def _oldest_unit(self) -> tuple[int, int] | None:
-        """Return the oldest unit that may leave: none that is pinned, nor a system message before all that are not.
+        """Return the oldest unit that may be evicted: not pinned, and no system message at the start of the memory.
 
-        A summary leaves when nothing but the last turn is left, so that no turn fails for it.
+        A summary may be evicted once only the last turn is left, so that it does not make a turn fail.
         """
         is_first = True
         summary = None
@@ -205,11 +210,11 @@ class Retained(Generic[E]):
         return summary
 
     def units(self, start: int, end: int | None = None) -> Iterator[tuple[int, int]]:
-        """Yield where each unit of a part begins and ends: a call with the results that follow it, or one message.
+        """Yield the start and end of each unit in a range: a call with the results that follow it, or one message.
 
         Args:
-            start: the index where the part begins.
-            end: the index behind the part, up to which all is read; by default it ends with the memory.
+            start: the index of the first entry.
+            end: the index after the last entry, up to which all is read; by default the end of the memory.
         """
         while (end is None or start < end) and (entry := self.at(start)) is not None:
             stop = start + 1
@@ -220,7 +225,7 @@ class Retained(Generic[E]):
             start = stop
 
     def _next_turn(self, start: int) -> int | None:
-        """Return where the turn behind the one at ``start`` begins; None if that one is the last."""
+        """Return the start of the turn after the one at ``start``, or None."""
         index = start + 1
         while (entry := self.at(index)) is not None:
             if entry.begins_turn:
@@ -229,18 +234,18 @@ class Retained(Generic[E]):
         return None
 
     def _last_turn(self) -> int:
-        """Return where the last turn begins, once all is read."""
+        """Return the start of the last turn. All entries must have been read."""
         return next((index for index in reversed(range(len(self._read))) if self._read[index].begins_turn), 0)
 
     def _is_over_mark(self) -> bool:
         return self.total * 100 > self._window.room * self._window.low_water
 
     def _stays(self, start: int, end: int) -> bool:
-        """Return whether a unit stays as long as others can leave: it is pinned, or a summary."""
+        """Return whether a unit stays as long as others can be evicted: it is pinned, or a summary."""
         return self._is_summary(start) or self.is_pinned(start, end)
 
     def _is_summary(self, index: int) -> bool:
-        """Return whether the model needs the entry in place of others: a summary, or the last that an API made."""
+        """Return whether the model needs the entry in place of others: a summary, or the last one that an API wrote."""
         entry = self._read[index]
         if entry.is_summary or not entry.holds_summary:
             return entry.is_summary
@@ -248,13 +253,13 @@ class Retained(Generic[E]):
         return not any(later.holds_summary for later in self._read[index + 1 :])
 
     def is_pinned(self, start: int, end: int) -> bool:
-        """Return whether a unit is pinned or, if whole turns leave, begins a turn with a pinned message."""
+        """Return whether a unit is pinned or, with whole turns, begins a turn with a pinned message."""
         if self._window.whole_turns and self._read[start].begins_turn:
             end = self._next_turn(start) or len(self)
         return any(entry.pinned for entry in self._read[start:end])
 
     def at(self, index: int) -> E | None:
-        """Return the entry at ``index``; None if there are fewer."""
+        """Return the entry at ``index``, or None."""
         while len(self._read) <= index:
             if not self._read_more():
                 return None
@@ -299,7 +304,7 @@ class Retained(Generic[E]):
         if entry.replaces is None:
             self.evicted.append((entry, reason))
             return
-        # A placeholder that leaves at once was never there: its tool result left for this reason.
+        # A placeholder that is evicted at once does not count: its tool result was evicted for this reason.
         self.placeholders.remove(entry)
         self.evicted.remove((entry.replaces, EvictionReason.TOOL_CLEARED))
         self.evicted.append((entry.replaces, reason))

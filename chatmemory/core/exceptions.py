@@ -22,37 +22,36 @@ CODES = {
     "invalid_characters": "the text contains characters that databases cannot store",
     "not_supported": "the content cannot be stored, or the format cannot express it",
 }
-"""The codes of errors in values, each with its meaning. Where Django REST framework has a code, it is that one."""
+"""The codes of errors in values, with their meanings. They are those of Django REST framework where it has one."""
 
 
 def gettext_noop(message: str) -> str:
-    """Mark ``message`` for translation, as Django's function of this name does; the core needs no Django."""
+    """Mark ``message`` for translation, like Django's function of this name, but without Django."""
     return message
 
 
 class CodedError(Exception):
     """An error with a code for programs, and a message for people: a template and its parameters.
 
-    It is constructed as Django's ``ValidationError`` is. ``str()`` is English; ``text`` translates.
+    It is constructed like Django's ``ValidationError``. ``str()`` returns English; ``text()`` translates.
     """
 
     code = "invalid"
-    """The name of the error for programs. It does not change when the message does."""
+    """The name of the error for programs. It stays the same when the message changes."""
 
     message: str
     """The English template, with placeholders such as ``%(name)s``."""
 
     params: dict[str, Any]
-    """The values of the placeholders: JSON values (the items of a list are joined by commas), or other errors."""
+    """The values of the placeholders: JSON values (the items of a list are joined by commas), or errors."""
 
     def __init__(self, message: str, /, *, code: str | None = None, **params: Any) -> None:
+        """Args:
+        message: a template. If there are ``params``, write ``%%`` for a ``%``.
+        code: by default the code of the class.
+        params: the values of the placeholders.
         """
-        Args:
-            message: a template; a ``%`` in it is written ``%%`` if there are ``params``.
-            code: by default that of the class.
-            params: the values of its placeholders.
-        """
-        # Exception.__new__ has kept the arguments: a copy, or one from another process, is made of them.
+        # Exception.__new__ has stored the arguments, from which copy and pickle make the error again.
         self.message = message
         self.params = params
         if code is not None:
@@ -65,7 +64,7 @@ class CodedError(Exception):
         """Return the message, translated by ``gettext``."""
         told = {name: _told(value, gettext) for name, value in self.params.items()}
         text = gettext(self.message)
-        # It may quote the input, and a lone surrogate in it could not be printed.
+        # The text may quote input with a lone surrogate, which cannot be printed.
         return (text % told if told else text).encode("utf-8", "backslashreplace").decode()
 
 
@@ -76,23 +75,21 @@ def _told(value: Any, gettext: Callable[[str], str]) -> Any:
 
 
 class InvalidValueError(CodedError, ValueError):
-    """A value that has no meaning where it is given."""
+    """A value that is not valid for its argument or setting."""
 
 
 class InvalidMessageError(CodedError, ValueError):
-    """A message from outside that does not have the form it must have."""
+    """A message from outside that is not valid."""
 
     place: str
-    """Where, as a path into the JSON: ``[3].contents[0].text``. Empty for the whole document."""
+    """The path to the value in the JSON, such as ``[3].contents[0].text``. Empty for the whole document."""
 
     def __init__(self, problem: str | Exception, place: str = "", /, *, code: str | None = None, **params: Any) -> None:
-        """
-        Args:
-            problem: the template of the message; or an error, whose message this one has, and its code and parameters
-                if it has such.
-            place: the path to the value.
-            code: as for ``CodedError``.
-            params: as for ``CodedError``.
+        """Args:
+        problem: the template of the message; or an error, whose message, code and parameters are used.
+        place: the path to the value.
+        code: as for ``CodedError``.
+        params: as for ``CodedError``.
         """
         if isinstance(problem, CodedError):
             code, params, problem = problem.code, problem.params, problem.message
@@ -115,17 +112,16 @@ class IdempotencyConflictError(CodedError, ValueError):
 
 
 class MemoryTooLargeError(CodedError, ValueError):
-    """A memory that is, or would be, larger than the caller's bound."""
+    """A memory that is, or would become, larger than the caller allows."""
 
     code = "memory_too_large"
 
     def __init__(self, count: int, chars: int, most_messages: int, most_chars: int) -> None:
-        """
-        Args:
-            count: the number of messages that it has, or would have.
-            chars: the number of their characters.
-            most_messages: the most messages that are allowed.
-            most_chars: the most characters.
+        """Args:
+        count: the number of messages.
+        chars: the number of their characters.
+        most_messages: the maximum number of messages.
+        most_chars: the maximum number of characters.
         """
         super().__init__(
             gettext_noop(
@@ -141,22 +137,21 @@ class MemoryTooLargeError(CodedError, ValueError):
 
 
 class NotRetainedError(CodedError, ValueError):
-    """A position at which the memory has no message."""
+    """A position that is not in the memory."""
 
     code = "not_retained"
 
 
 class PinnedTooMuchError(CodedError, ValueError):
-    """Pinned messages, with those that stay with them, that take more than half of the limit."""
+    """Pinned messages, with the messages that stay with them, that would take more than half of the limit."""
 
     code = "pinned_too_much"
 
     def __init__(self, cost: int, limit: int, unit: str) -> None:
-        """
-        Args:
-            cost: the part of ``limit`` that they take.
-            limit: the limit of the window.
-            unit: what it counts, ``"messages"`` or ``"tokens"``.
+        """Args:
+        cost: the part of ``limit`` that the messages take.
+        limit: the limit of the window.
+        unit: the unit of both, ``"messages"`` or ``"tokens"``.
         """
         self.cost = cost
         self.limit = limit
@@ -172,7 +167,7 @@ class PinnedTooMuchError(CodedError, ValueError):
 
 
 class UnusableSummaryError(CodedError, ValueError):
-    """A summary that cannot take the place of the messages that it stands for. They stay as they are."""
+    """A summary that cannot replace messages. The messages stay unchanged."""
 
 
 class SummarizerTimeoutError(TimeoutError):
@@ -184,7 +179,7 @@ class SummarizerTimeoutError(TimeoutError):
 
 @contextmanager
 def extra(name: str) -> Iterator[None]:
-    """Make the error of a failed import in the ``with`` block say how to install the extra ``name``.
+    """If an import in the ``with`` block fails, say in the error how to install the extra ``name``.
 
     Raises:
         ImportError: a package of the extra is not installed.

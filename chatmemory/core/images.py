@@ -24,21 +24,21 @@ from typing import TypeAlias
 from chatmemory.core.contents import DetailLevel, ImageContent, Media, PdfFileContent
 
 Size: TypeAlias = tuple[int, int]
-"""The width and the height in pixels."""
+"""Width and height in pixels."""
 
 UNKNOWN_SIZE = (1024, 1024)
-"""The size of an image whose data are at some address, or are no PNG, JPEG, GIF or WebP."""
+"""The assumed size of an image at a URL, and of one that is not PNG, JPEG, GIF or WebP."""
 
-_MOST_BEFORE_SIZE = 400_000  # characters of Base64; what cameras put before the size of a JPEG is shorter
+_MOST_BEFORE_SIZE = 400_000  # characters of Base64; what cameras write before the size of a JPEG is shorter
 
 
 def image_tokens(content: ImageContent, model: str) -> int:
     """Return the tokens that an image costs a model.
 
     Args:
-        content: the image. The size of one that is here as data is read from these.
-        model: the name of the model. Names that begin with ``claude`` and ``gemini`` have the rules of these; all
-            others have OpenAI's.
+        content: the image. The size of Base64 data is read from the data.
+        model: the name of the model. Names that begin with ``claude`` and ``gemini`` follow the rules of Anthropic and
+            Google; all others follow OpenAI's.
     """
     data = _data_of(content.media)
     size = (image_size(data) if data is not None else None) or UNKNOWN_SIZE
@@ -79,13 +79,13 @@ _OLD_CLAUDES = (
 
 
 def _claude(size: Size, model: str) -> int:
-    """One token for each square of 28 pixels; larger images are scaled down first."""
+    """Count one token for each square of 28 pixels. Larger images are scaled down first."""
     edge, most = (1568, 1568) if model.startswith(_OLD_CLAUDES) else (2576, 4784)
     return min(most, _squares(_within(size, edge), 28))
 
 
 def _gemini(size: Size, model: str) -> int:
-    """Gemini 3 and later give each image the same room; before, 258 tokens for each tile of 768 pixels."""
+    """Count a fixed number from Gemini 3 on; before, 258 tokens for each tile of 768 pixels."""
     if not model.startswith(("gemini-1", "gemini-2")):
         return 1120
     return 258 if max(size) <= 384 else 258 * _squares(size, 768)
@@ -93,7 +93,7 @@ def _gemini(size: Size, model: str) -> int:
 
 @dataclass(frozen=True)
 class _Tiles:
-    """A base, which is all that an image of low detail costs, and more for each tile of 512 pixels."""
+    """A base, which is the whole cost of an image with low detail, and a cost for each tile of 512 pixels."""
 
     base: int
     per_tile: int
@@ -142,7 +142,7 @@ _OPENAI: dict[str, _Tiles | _Patches] = {
     "o1": _Tiles(75, 150),
     "o3": _Tiles(75, 150),
 }
-"""The rules by the beginning of a model's name; the first that fits holds."""
+"""The rules by prefix of a model's name. The first match applies."""
 
 
 def _openai(size: Size, model: str, detail: DetailLevel) -> int:
@@ -151,7 +151,7 @@ def _openai(size: Size, model: str, detail: DetailLevel) -> int:
 
 
 def _within(size: Size, edge: int) -> Size:
-    """Return the size that an image has once its longer edge is no longer than ``edge``."""
+    """Return the size of an image that is scaled down so that its longer edge is at most ``edge``."""
     scale = min(1.0, edge / max(size))
     return max(1, int(size[0] * scale)), max(1, int(size[1] * scale))
 
@@ -161,7 +161,7 @@ def _squares(size: tuple[float, float], edge: int) -> int:
 
 
 def image_size(data: str) -> Size | None:
-    """Return the size of a PNG, JPEG, GIF or WebP image from its Base64; None for anything else."""
+    """Return the size of a PNG, JPEG, GIF or WebP image in Base64, or None."""
     begin = data[:_MOST_BEFORE_SIZE]
     try:
         read = base64.b64decode(begin[: len(begin) // 4 * 4])
@@ -198,7 +198,7 @@ def _jpeg(data: bytes) -> Size:
     at = 2
     while True:
         marker, length = unpack_from(">HH", data, at)
-        # The frame's header; the other three of these numbers are tables.
+        # The frame's header; the other three of these markers are tables.
         if 0xFFC0 <= marker <= 0xFFCF and marker not in (0xFFC4, 0xFFC8, 0xFFCC):
             height, width = unpack_from(">HH", data, at + 5)
             return width, height

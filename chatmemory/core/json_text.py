@@ -1,6 +1,6 @@
-"""JSON text: written as Jackson, LangChain4j's library, writes it, and read more strictly than it reads.
+"""JSON text, written as Jackson (LangChain4j's library) writes it, and read more strictly than Jackson reads it.
 
-What databases cannot store, U+0000 and halves of surrogate pairs, is refused or replaced here, too.
+What databases cannot store, U+0000 and lone surrogates, is refused or replaced here.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from uuid import UUID
 from chatmemory.core.exceptions import InvalidMessageError, InvalidValueError
 
 MAX_NESTING = 500
-"""The most levels of arrays and objects in a document."""
+"""The maximum nesting of arrays and objects in a document."""
 
 TOO_DEEP = "nested more than %(most)s levels deep"
-"""The template of the error for a value with more levels than ``most``."""
+"""The template of the error for a value that is nested too deep."""
 
 MAX_DOCUMENT_CHARS = 20_000_000
-"""The most characters of a document."""
+"""The maximum number of characters of a document."""
 
 _MAX_NUMBER_CHARS = 1000
 
@@ -44,7 +44,7 @@ def _string(value: str) -> str:
 
 
 def _double(value: float) -> str:
-    """Return a float as Java's ``Double.toString`` shows it: 1.0E21 rather than 1e+21."""
+    """Return a float as Java's ``Double.toString`` writes it: 1.0E21 instead of 1e+21."""
     if not math.isfinite(value):
         return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
     if value == 0 or 1e-3 <= abs(value) < 1e7:
@@ -55,14 +55,13 @@ def _double(value: float) -> str:
 
 
 def dumps(value: Any) -> str:
-    """Return ``value`` as compact JSON, with only those characters escaped that must be.
+    """Return ``value`` as compact JSON that escapes only what must be escaped.
 
-    Beside what JSON has, enums become their names, UUIDs text, bytes Base64; numbers that are not finite become
-    text.
+    Enums are written as their names, UUIDs as text, bytes as Base64, and numbers that are not finite as text.
 
     Raises:
         TypeError: a value has no JSON form.
-        InvalidValueError: the nesting is deeper than ``MAX_NESTING``.
+        InvalidValueError: ``value`` is nested deeper than ``MAX_NESTING``.
     """
     return _dumps(value, 0)
 
@@ -103,7 +102,7 @@ def _dumps(value: Any, depth: int) -> str:
 
 
 class TypedTwice(dict[str, Any]):
-    """An object whose JSON text has the key ``type`` more than once."""
+    """An object whose JSON text contains the key ``type`` more than once."""
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -137,11 +136,11 @@ _DECODER = json.JSONDecoder(
 
 
 def loads(text: str) -> Any:
-    """Return the value of a JSON document with only white space around it. Of a repeated key the last value counts.
+    """Return the value of a JSON document. If a key is repeated, the last value counts.
 
     Raises:
-        InvalidValueError: it is no JSON, too long, nested too deep, or holds a number of over 1,000 digits.
-        TypeError: ``text`` is no string.
+        InvalidValueError: ``text`` is not JSON, is too long or nested too deep, or has a number of over 1,000 digits.
+        TypeError: ``text`` is not a string.
     """
     if not isinstance(text, str):
         raise TypeError(f"expected JSON text, got {type(text).__name__}")
@@ -161,7 +160,7 @@ def loads(text: str) -> Any:
 
 
 def levels(value: Any) -> Iterator[list[Any]]:
-    """Yield a list with ``value`` itself, then one with all that it contains directly, and so on down."""
+    """Yield a list with ``value`` itself, then a list of what it directly contains, and so on, level by level."""
     level = [value]
     while level:
         yield level
@@ -170,9 +169,9 @@ def levels(value: Any) -> Iterator[list[Any]]:
 
 
 def java_map_order(keys: Iterable[str]) -> list[str]:
-    """Return ``keys`` in the order in which a new ``java.util.HashMap`` of them iterates.
+    """Return ``keys`` in the order in which a new ``java.util.HashMap`` iterates over them.
 
-    LangChain4j copies the attributes of a user message into one, so this is the order in which it writes them.
+    LangChain4j copies the attributes of a user message into a ``HashMap``, so it writes them in this order.
     """
     keys = list(keys)
     capacity = 1
@@ -189,12 +188,12 @@ def java_map_order(keys: Iterable[str]) -> list[str]:
     return sorted(keys, key=bucket)
 
 
-# No database holds U+0000, and a lone surrogate has no UTF-8.
+# No database stores U+0000, and a lone surrogate has no UTF-8.
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def require_storable(text: str, place: str = "") -> str:
-    """Return ``text``, or raise ``InvalidMessageError`` if no database can hold it."""
+    """Return ``text``, or raise ``InvalidMessageError`` if databases cannot store it."""
     found = _UNSTORABLE.search(text)
     if found:
         raise InvalidMessageError(
@@ -210,11 +209,11 @@ def require_storable(text: str, place: str = "") -> str:
 
 
 def with_replacements(value: Any) -> Any:
-    """Return a JSON value with U+FFFD for each U+0000 and each lone surrogate in its texts and keys."""
+    """Return a JSON value with U+FFFD in place of each U+0000 and each lone surrogate."""
     if isinstance(value, str):
         if not _UNSTORABLE.search(value):
             return value
-        # Two halves that belong together become their character.
+        # A high surrogate followed by a low one becomes their character.
         whole = value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
         return whole.replace("\x00", "\ufffd")
     if isinstance(value, Mapping):
@@ -225,7 +224,7 @@ def with_replacements(value: Any) -> Any:
 
 
 def require_json(value: Any, place: str, depth: int = 0, deepest: int = MAX_NESTING) -> None:
-    """Raise ``InvalidMessageError`` for a JSON value that is nested too deep or that no database can hold."""
+    """Raise ``InvalidMessageError`` for a JSON value that is nested too deep or that databases cannot store."""
     if not _is_storable_json(value, deepest - depth):
         _refuse_json(value, place, depth, deepest)
 
@@ -244,7 +243,7 @@ def _is_storable_json(value: Any, deepest: int) -> bool:
 
 
 def _refuse_json(value: Any, place: str, depth: int, deepest: int) -> None:
-    """Raise the error with the place, which ``_is_storable_json`` does not know."""
+    """Raise the error with the field path, which ``_is_storable_json`` does not know."""
     place = place[:200]  # a long key is not copied for each of its values
     if depth > deepest:
         raise InvalidMessageError(TOO_DEEP, place, most=deepest)

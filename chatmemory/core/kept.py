@@ -1,7 +1,7 @@
-"""What an answer keeps for a provider beside its text and calls, and the tokens that it costs to send it again.
+"""The data that an answer stores for its provider, beside text and calls, and the tokens of sending it again.
 
-The formats keep there what messages have no place for: signed thinking, reasoning, searches and code that ran at the
-provider. LangChain4j keeps none of it, and its token counts know nothing of it.
+The formats store there what messages have no field for: signed thinking, reasoning, and searches and code that ran at
+the provider. LangChain4j stores none of it, and does not count its tokens.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ OPENAI_RESPONSES = "openai_responses"
 PYDANTIC_AI_RESPONSE = "pydantic_ai_response"
 
 THINKING_SIGNATURE = "thinking_signature"
-"""The attribute with the signature of an answer's thinking, as LangChain4j's Anthropic module names it."""
+"""The attribute for the signature of an answer's thinking, as LangChain4j's Anthropic module names it."""
 
 REDACTED_THINKING = "redacted_thinking"
-"""The attribute with a list of the data of redacted thinking, as LangChain4j's Anthropic module names it."""
+"""The attribute for the list of data of redacted thinking, as LangChain4j's Anthropic module names it."""
 
 ATTRIBUTES = (
     *(ANTHROPIC, GEMINI, OPENAI, OPENAI_RESPONSES, PYDANTIC_AI_RESPONSE),
     *(THINKING_SIGNATURE, REDACTED_THINKING),
 )
-"""The attributes that are sent again to the provider from which the answer came."""
+"""The attributes that are sent back to the provider of the answer."""
 
 _SIGNATURES = ("signature", "thoughtSignature", "thought_signature", THINKING_SIGNATURE)
 
-# Names and labels, which the model does not get as text, and citations, which providers do not count.
+# Names and labels, which the model does not see as text, and citations, which providers do not count.
 _NOT_COUNTED = (
     *("type", "part_kind", "kind", "role", "status", "id", "call_id", "tool_use_id", "tool_call_id", "model_name"),
     *("provider_name", "provider_url", "provider_response_id", "run_id", "finish_reason", "timestamp", "usage"),
@@ -98,7 +98,9 @@ def kept_tokens(message: ChatMessage, count: Callable[[str], int], count_media: 
 
 
 def _said(message: AiMessage | UserMessage | ToolExecutionResultMessage) -> tuple[str, set[str]]:
-    """Return the text, of which there may be only parts in what is kept, and the strings that are in it as a whole."""
+    """Return the text of a message, and the strings that it contains as a whole. What is stored may repeat parts of
+    them.
+    """
     if isinstance(message, AiMessage):
         names = {request.name or "" for request in message.tool_execution_requests}
         documents = [request.arguments or "" for request in message.tool_execution_requests]
@@ -117,7 +119,7 @@ def _strings(document: str) -> set[str]:
 
 
 def _leaves(value: Any, key: str) -> Iterator[tuple[str, str]]:
-    """Yield each string that counts, and the key that it has, or the list that it is in."""
+    """Yield each string that counts, with its key or the key of the list that contains it."""
     if isinstance(value, str):
         # LangChain4j joins the signatures of several thoughts.
         yield from ((key, leaf) for leaf in (value.split("\n") if key in _SIGNATURES else [value]))

@@ -1,4 +1,4 @@
-"""The protocol of stores, and two stores that keep memories in this process."""
+"""The protocol of stores, and two stores that hold memories in this process."""
 
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ from chatmemory.core.window import RULES, USUAL_LIMITS, Window, WindowKind, Wind
 class ChatMemoryStore(Protocol):
     """A store: any object with these three methods.
 
-    A memory never runs two changes of the same memory ID at once within a process. A store that several processes
-    share loses what they add at the same moment, unless it is a ``WindowedChatMemoryStore``.
+    Within a process, a memory never runs two changes of the same memory ID at once. If several processes share a store,
+    it loses messages that are added at the same time, unless it is a ``WindowedChatMemoryStore``.
     """
 
     def get_messages(self, memory_id: Any) -> list[ChatMessage]:
-        """Return all messages of the memory, in order; an empty list for an unknown one."""
+        """Return all messages of the memory, in order; an empty list for an unknown ID."""
 
     def update_messages(self, memory_id: Any, messages: Sequence[ChatMessage]) -> None:
         """Replace all messages of the memory."""
 
     def delete_messages(self, memory_id: Any) -> None:
-        """Delete the memory; do nothing for an unknown one."""
+        """Delete the memory; do nothing for an unknown ID."""
 
 
 class WindowedChatMemoryStore(ABC):
-    """A store that applies the window itself, so that every change is atomic, also if others write.
+    """A store that applies the window itself, so that each change is atomic even if other processes write.
 
-    It is a ``ChatMemoryStore`` too. A memory calls the methods below in place of those three, without a lock.
+    It is also a ``ChatMemoryStore``. A memory calls the methods below instead of those three, without a lock.
     """
 
     @abstractmethod
     def delete_messages(self, memory_id: Any) -> None:
-        """Delete the memory; do nothing for an unknown one."""
+        """Delete the memory; do nothing for an unknown ID."""
 
     @abstractmethod
     def get_window(self, memory_id: Any, window: Window) -> list[ChatMessage]:
-        """Return the messages that fit ``window``, and write nothing."""
+        """Return the messages that fit ``window``. Write nothing."""
 
     @abstractmethod
     def add_to_window(self, memory_id: Any, messages: Sequence[ChatMessage], window: Window) -> None:
-        """Add ``messages`` one after the other, as one change."""
+        """Add ``messages`` one after the other, in one change."""
 
     @abstractmethod
     def set_window(self, memory_id: Any, messages: Sequence[ChatMessage], window: Window) -> None:
@@ -58,13 +58,13 @@ class WindowedChatMemoryStore(ABC):
 
 
 class InMemoryChatMemoryStore:
-    """A store of any number of memories. IDs are compared as Python compares dict keys: 1 and "1" differ."""
+    """A store of any number of memories. IDs are compared like dict keys: 1 and "1" differ."""
 
     def __init__(self) -> None:
         self._messages: dict[Any, tuple[ChatMessage, ...]] = {}
 
     def get_messages(self, memory_id: Any) -> list[ChatMessage]:
-        """Return a new list with the messages of the memory."""
+        """Return a new list of the messages of the memory."""
         return list(self._messages.get(_not_null(memory_id), ()))
 
     def update_messages(self, memory_id: Any, messages: Sequence[ChatMessage]) -> None:
@@ -77,17 +77,17 @@ class InMemoryChatMemoryStore:
 
 
 class SingleSlotChatMemoryStore:
-    """A store of one memory: the default of every memory that gets no other."""
+    """A store of one memory: the default store of each memory."""
 
     def __init__(self, memory_id: Any) -> None:
         self._memory_id = memory_id
         self._messages: tuple[ChatMessage, ...] = ()
 
     def get_messages(self, memory_id: Any) -> list[ChatMessage]:
-        """Return a new list with the messages.
+        """Return a new list of the messages.
 
         Raises:
-            ValueError: ``memory_id`` is another memory's.
+            ValueError: ``memory_id`` is the ID of another memory.
         """
         self._check(memory_id)
         return list(self._messages)
@@ -96,7 +96,7 @@ class SingleSlotChatMemoryStore:
         """Replace the messages by a copy of ``messages``.
 
         Raises:
-            ValueError: ``memory_id`` is another memory's.
+            ValueError: ``memory_id`` is the ID of another memory.
         """
         self._check(memory_id)
         self._messages = _checked(memory_id, messages)
@@ -105,7 +105,7 @@ class SingleSlotChatMemoryStore:
         """Delete the messages.
 
         Raises:
-            ValueError: ``memory_id`` is another memory's.
+            ValueError: ``memory_id`` is the ID of another memory.
         """
         self._check(memory_id)
         self._messages = ()
@@ -137,7 +137,7 @@ _REQUIRED: Any = object()
 class ChatMemory(ABC):
     """The messages that a model gets.
 
-    Every method has an async version, whose name begins with ``a``.
+    Every method has an async version whose name begins with ``a``.
     """
 
     @property
@@ -147,20 +147,20 @@ class ChatMemory(ABC):
 
     @abstractmethod
     def add(self, *messages: ChatMessage) -> object:
-        """Add messages, all or none, as if one after the other; evict what no longer fits.
+        """Add messages one after the other, all or none, and evict what no longer fits.
 
-        Subclasses may return the change, from ``set`` and ``clear`` too.
+        Subclasses may return the change, also from ``set`` and ``clear``.
 
         Raises:
-            TypeError: one of them is no message.
+            TypeError: an argument is not a message.
         """
 
     @abstractmethod
     def set(self, messages: Iterable[ChatMessage]) -> object:
-        """Replace everything by ``messages``; evict what does not fit.
+        """Replace all messages by ``messages``, and evict what does not fit.
 
         Raises:
-            TypeError: one of them is no message.
+            TypeError: an item is not a message.
         """
 
     @abstractmethod
@@ -181,7 +181,7 @@ class ChatMemory(ABC):
 
 
 class WindowChatMemory(ChatMemory):
-    """A memory bounded by a window: the base of both windows, which differ in what a message costs."""
+    """A memory bounded by a window. The subclasses differ in the cost of a message."""
 
     _kind: WindowKind
     _limit_name: str
@@ -225,7 +225,7 @@ class WindowChatMemory(ChatMemory):
 
     @property
     def store(self) -> ChatMemoryStore | WindowedChatMemoryStore:
-        """The store that the constructor got, or the memory's own."""
+        """The store that was passed to the constructor, or the memory's own."""
         return self._store
 
     def add(self, *messages: ChatMessage) -> None:
@@ -243,10 +243,10 @@ class WindowChatMemory(ChatMemory):
         self._windowed_store.delete_messages(self._id)
 
     def window(self) -> Window:
-        """Return the window of this moment; its limit may be dynamic.
+        """Return the current window. Its limit may be dynamic.
 
         Raises:
-            ValueError: the limit is not above zero.
+            ValueError: the limit is not greater than zero.
         """
         limit = self._limit(self._id) if callable(self._limit) else self._limit
         return Window(
@@ -258,7 +258,7 @@ class WindowChatMemory(ChatMemory):
 
 
 class MessageWindowChatMemory(WindowChatMemory):
-    """A memory of at most N messages."""
+    """A memory of at most ``max_messages`` messages."""
 
     _kind = WindowKind.MESSAGES
     _limit_name = "max_messages"
@@ -271,16 +271,15 @@ class MessageWindowChatMemory(WindowChatMemory):
         store: ChatMemoryStore | None = None,
         **settings: Unpack[WindowOptions],
     ) -> None:
-        """
-        Args:
-            id: the memory ID, anything hashable but None.
-            max_messages: the limit, or a callable of the ID that returns the limit of the moment.
-            store: where the messages are kept; by default in this object.
-            settings: what the window evicts: see ``chatmemory.core.window.WindowSettings``. A placeholder
-                is a message as well, so that ``keep_tool_results`` clears none here.
+        """Args:
+            id: the memory ID: anything hashable except None.
+            max_messages: the limit, or a callable that takes the ID and returns the current limit.
+            store: where the messages are stored; by default in this object.
+            settings: what the window evicts: see ``chatmemory.core.window.WindowSettings``. A placeholder counts as a
+                message, so ``keep_tool_results`` has no effect here.
 
         Raises:
-            ValueError: a setting has no meaning, or the ID is None.
+            ValueError: a setting is invalid, or the ID is None.
         """
         super().__init__(
             id=id,
@@ -292,7 +291,7 @@ class MessageWindowChatMemory(WindowChatMemory):
 
 
 class TokenWindowChatMemory(WindowChatMemory):
-    """A memory of at most N tokens. A message that does not fit is evicted whole."""
+    """A memory of at most ``max_tokens`` tokens. A message that does not fit is evicted as a whole."""
 
     _kind = WindowKind.TOKENS
     _limit_name = "max_tokens"
@@ -306,16 +305,15 @@ class TokenWindowChatMemory(WindowChatMemory):
         store: ChatMemoryStore | None = None,
         **settings: Unpack[WindowOptions],
     ) -> None:
-        """
-        Args:
-            id: the memory ID, anything hashable but None.
-            max_tokens: the limit, or a callable of the ID that returns the limit of the moment.
+        """Args:
+            id: the memory ID: anything hashable except None.
+            max_tokens: the limit, or a callable that takes the ID and returns the current limit.
             token_count_estimator: counts the tokens of each message.
-            store: where the messages are kept; by default in this object.
+            store: where the messages are stored; by default in this object.
             settings: what the window evicts: see ``chatmemory.core.window.WindowSettings``.
 
         Raises:
-            ValueError: a setting has no meaning, or the ID or the estimator is None.
+            ValueError: a setting is invalid, or the ID or the estimator is None.
         """
         super().__init__(
             id=id,
@@ -329,21 +327,21 @@ class TokenWindowChatMemory(WindowChatMemory):
 
 
 def _missing(name: str, example: str) -> ValueError:
-    """Return LangChain4j's error, whose wording is fixed, with a note of what to write here."""
+    """Return LangChain4j's error, whose wording is fixed, with a note that shows what to pass."""
     error = ValueError(f"{name} cannot be null")
     error.add_note(f"An argument is missing. Pass one, for example {example}.")
     return error
 
 
-# A memory object is often built anew for each request, so the lock belongs to the memory it stands for. A fixed
-# number of locks, picked by hash, needs no bookkeeping; two memories that share one only wait for each other.
+# A memory object is often created for each request, so the lock belongs to the memory ID. A fixed number of locks,
+# chosen by hash, needs no bookkeeping. If two memories share a lock, they only wait for each other.
 _LOCKS = [threading.RLock() for _ in range(256)]
 
 
 class LockedStore(WindowedChatMemoryStore):
-    """A plain store with a window and, for changes of each memory, a lock within this process.
+    """A plain store with a window and a lock for the changes of each memory within this process.
 
-    A store that applies the window itself is not wrapped: its database makes writers wait, and with a second lock here
+    A store that applies the window itself is not wrapped: its database makes writers wait, and with a second lock,
     there could be deadlocks that the database cannot detect.
     """
 

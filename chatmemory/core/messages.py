@@ -1,6 +1,6 @@
-"""The messages of a conversation, as LangChain4j has them: five types, immutable, equal by value.
+"""The messages of a conversation, as in LangChain4j: five types, immutable, equal by value.
 
-Source: ``dev.langchain4j.data.message`` of LangChain4j 1.20. Texts may be empty where LangChain4j lets them be.
+Source: ``dev.langchain4j.data.message`` of LangChain4j 1.20. Texts may be empty where LangChain4j allows it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from chatmemory.core.arguments import require_list, require_not_blank, require_o
 from chatmemory.core.contents import Content, FrozenDict, ShortRepr, TextContent, freeze
 from chatmemory.core.exceptions import InvalidValueError
 
-# One for all messages without attributes: it cannot change.
+# Shared by all messages without attributes, because it is immutable.
 _NO_ATTRIBUTES = FrozenDict()
 
 
@@ -29,33 +29,32 @@ class ChatMessageType(StrEnum):
 
 
 class ChatMessage(ShortRepr):
-    """One message, by the speaker that ``type`` names."""
+    """A message; ``type`` says who wrote it."""
 
     type: ClassVar[ChatMessageType]
 
-    if TYPE_CHECKING:  # a dataclass below would take a property for the default of its field
+    if TYPE_CHECKING:  # the dataclasses below would take a property for the default of the field
 
         @property
         def text(self) -> str | None:
-            """The plain text of the message, its texts joined by line breaks; None if it has none."""
+            """The texts of the message, joined by line breaks; None if there is no text."""
 
 
 class _MessageWithContents(ChatMessage):
-    """A message that has contents in place of one text."""
+    """A message with contents instead of one text."""
 
     contents: tuple[Content, ...]
 
     @property
     def text(self) -> str | None:
-        """The texts of the contents, joined by line breaks; None if there is none."""
         texts = [content.text for content in self.contents if isinstance(content, TextContent)]
         return "\n".join(texts) if texts else None
 
     def single_text(self) -> str:
-        """Return the text of a message that is nothing but one text.
+        """Return the text of a message that consists of one text.
 
         Raises:
-            ValueError: it has other or several contents.
+            ValueError: the message has other contents, or more than one.
         """
         if len(self.contents) == 1 and isinstance(self.contents[0], TextContent):
             return self.contents[0].text
@@ -73,7 +72,7 @@ def _attributes(value: Mapping[str, Any] | None) -> FrozenDict:
 
 @dataclass(frozen=True, repr=False)
 class SystemMessage(ChatMessage):
-    """Instructions to the model. A memory holds one at a time.
+    """Instructions to the model. A memory contains at most one system message.
 
     Raises:
         ValueError: ``text`` is None or blank.
@@ -91,7 +90,7 @@ class UserMessage(_MessageWithContents):
     """A user's message: ``UserMessage("Hi")`` or ``UserMessage(contents=[TextContent("Look"), ImageContent(url)])``.
 
     Raises:
-        ValueError: no contents at all.
+        ValueError: there are no contents.
     """
 
     contents: tuple[Content, ...]
@@ -121,7 +120,7 @@ class UserMessage(_MessageWithContents):
 
 @dataclass(frozen=True, repr=False)
 class ToolExecutionRequest(ShortRepr):
-    """A call of a tool by the model; ``arguments`` is the JSON text of an object, as the model wrote it."""
+    """A tool call by the model. ``arguments`` is the JSON text of an object, as the model wrote it."""
 
     id: str | None = None
     name: str | None = None
@@ -135,7 +134,7 @@ class ToolExecutionRequest(ShortRepr):
 
 @dataclass(frozen=True, repr=False, init=False)
 class AiMessage(ChatMessage):
-    """An answer of the model: text, thinking, calls of tools; any of them may be missing."""
+    """An answer of the model: text, thinking and tool calls, each of which may be missing."""
 
     text: str | None = None
     tool_execution_requests: tuple[ToolExecutionRequest, ...] = ()
@@ -205,7 +204,7 @@ class ToolExecutionResultMessage(_MessageWithContents):
 
 @dataclass(frozen=True, repr=False, init=False)
 class CustomMessage(ChatMessage):
-    """A message of the application's own kind; only some models take it."""
+    """A message of the application's own kind, which only some models accept."""
 
     attributes: FrozenDict = field(default_factory=FrozenDict, hash=False)
     type: ClassVar[ChatMessageType] = ChatMessageType.CUSTOM
@@ -215,14 +214,14 @@ class CustomMessage(ChatMessage):
 
     @property
     def text(self) -> None:
-        """None: what a custom message says is in its attributes."""
+        """Always None, because the text of a custom message is in its attributes."""
 
 
 def require_messages(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
     """Return ``messages`` as a list.
 
     Raises:
-        TypeError: ``messages`` is no list, or one of them is no message.
+        TypeError: ``messages`` is not a list, or an item is not a message.
     """
     result = require_list(messages, "messages")
     for index, message in enumerate(result):
@@ -233,9 +232,9 @@ def require_messages(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
 
 def _hint(value: Any) -> str:
     if isinstance(value, str):
-        return '; for what a user said, write UserMessage("…")'
+        return '; for the message of a user, write UserMessage("…")'
     if isinstance(value, (list, tuple)):
-        return "; add() takes each message as an argument of its own"
+        return "; pass each message to add() as a separate argument"
     if isinstance(value, Mapping) and "role" in value:
         return "; from_openai() of chatmemory.formats.openai reads messages of OpenAI's API"
-    return "; take its attribute message" if isinstance(getattr(value, "message", None), ChatMessage) else ""
+    return "; use its attribute message" if isinstance(getattr(value, "message", None), ChatMessage) else ""

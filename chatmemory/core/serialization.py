@@ -1,8 +1,8 @@
 """Messages to and from the JSON that LangChain4j writes.
 
-``message_to_json`` and ``messages_to_json`` return its text, character for character. The readers take what it
-writes (and the older form of tool results, with ``text``), and refuse everything that is not exactly that, with
-the place: ``[3].toolExecutionRequests[0].name: expected a string, got a number``.
+``message_to_json`` and ``messages_to_json`` return LangChain4j's text, character for character. The readers accept what
+LangChain4j writes (and the older form of tool results, with ``text``). They refuse everything else, with the field
+path: ``[3].toolExecutionRequests[0].name: expected a string, got a number``.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from chatmemory.core.messages import (
 )
 
 MEDIA_FIELDS = {"IMAGE": "image", "AUDIO": "audio", "VIDEO": "video", "PDF": "pdfFile"}
-"""The field of a content with its media, by the type of the content."""
+"""The field that contains the media of a content, by type of content."""
 
 
 def message_to_json(message: ChatMessage | None) -> str:
@@ -52,7 +52,7 @@ def message_to_json(message: ChatMessage | None) -> str:
     """
     data = None if message is None else message_to_data(message)
     if isinstance(message, UserMessage) and data and message.attributes:
-        # LangChain4j copies these, and only these, into a HashMap.
+        # LangChain4j copies the attributes of user messages, and only these, into a HashMap.
         data["attributes"] = {key: data["attributes"][key] for key in java_map_order(data["attributes"])}
     return dumps(data)
 
@@ -61,7 +61,7 @@ def messages_to_json(messages: Iterable[ChatMessage | None] | None) -> str:
     """Return the JSON text of a list of messages.
 
     Raises:
-        TypeError: ``messages`` is no list, or an attribute has no JSON form.
+        TypeError: ``messages`` is not a list, or an attribute has no JSON form.
     """
     if messages is None:
         return "null"
@@ -72,16 +72,16 @@ def message_from_json(text: str) -> ChatMessage:
     """Read one message.
 
     Raises:
-        InvalidMessageError: a ``ValueError`` that names the place.
+        InvalidMessageError: the message is invalid. The error names the field path.
     """
     return read_message(_parsed(text))
 
 
 def messages_from_json(text: str | None) -> list[ChatMessage]:
-    """Read a list of messages; from None and from ``null`` an empty one.
+    """Read a list of messages. None and ``null`` give an empty list.
 
     Raises:
-        InvalidMessageError: a ``ValueError`` that names the place.
+        InvalidMessageError: a message is invalid. The error names the field path.
     """
     return read_messages(None if text is None else _parsed(text))
 
@@ -102,16 +102,15 @@ T = TypeVar("T")
 
 
 class Fields:
-    """The fields of one JSON object, taken out one by one; what is left over in the end is unknown."""
+    """The fields of one JSON object, which are taken out one by one. Fields that are left over are unknown."""
 
     def __init__(self, data: Any, place: str) -> None:
-        """
-        Args:
+        """Args:
             data: the object.
-            place: what errors call it, ``messages[3]`` say; empty for the whole document.
+            place: its field path, such as ``messages[3]``; empty for the whole document.
 
         Raises:
-            InvalidMessageError: ``data`` is no object.
+            InvalidMessageError: ``data`` is not an object.
         """
         if not isinstance(data, Mapping):
             raise expected("an object", data, place)
@@ -119,43 +118,43 @@ class Fields:
         self._place = place
 
     def at(self, key: str) -> str:
-        """Return the place of a field."""
+        """Return the path of a field."""
         return f"{self._place}.{key}" if self._place else key
 
     def has(self, key: str) -> bool:
-        """Return whether a field has a value, and take it out if it is null."""
+        """Return whether a field has a value. Remove the field if it is null."""
         if self._data.get(key) is None:
             self._data.pop(key, None)
             return False
         return True
 
     def value(self, key: str, kind: type | tuple[type, ...], what: str) -> Any:
-        """Take out a value of one kind, which errors call ``what``."""
+        """Take out a value of a type, which errors call ``what``."""
         value = self._data.pop(key, _MISSING)
         if not isinstance(value, kind):
             raise expected(what, value, self.at(key))
         return value
 
     def text(self, key: str) -> str:
-        """Take out a text that a database can hold."""
+        """Take out a text that databases can store."""
         text: str = self.value(key, str, "a string")
         return require_storable(text, self.at(key))
 
     def optional_text(self, key: str) -> str | None:
-        """Take out a text; return None for one that is missing or null."""
+        """Take out a text; return None if it is missing or null."""
         return self.text(key) if self.has(key) else None
 
     def optional(self, key: str, kind: type | tuple[type, ...], what: str) -> Any:
-        """Take out a value of one kind; return None for one that is missing or null."""
+        """Take out a value of a type; return None if it is missing or null."""
         return self.value(key, kind, what) if self.has(key) else None
 
     def flag(self, key: str) -> bool | None:
-        """Take out true or false; return None for a value that is missing or null."""
+        """Take out a boolean; return None if it is missing or null."""
         found: bool | None = self.optional(key, bool, "true or false")
         return found
 
     def choice(self, key: str, choices: Iterable[str], refused: Mapping[str, str] | None = None) -> str:
-        """Take out one of ``choices``. ``refused`` has an error message for each other value that is known."""
+        """Take out one of ``choices``. ``refused`` has error messages for known values that are not supported."""
         value = self._data.pop(key, _MISSING)
         if isinstance(value, str):
             if value in choices:
@@ -171,22 +170,22 @@ class Fields:
         )
 
     def object(self, key: str, read: Callable[[Self], T]) -> T:
-        """Take out an object, and return what ``read`` makes of its fields."""
+        """Take out an object, and return the result of ``read`` for its fields."""
         return self._within(self._data.pop(key, _MISSING), self.at(key)).build(read)
 
     def optional_object(self, key: str, read: Callable[[Self], T]) -> T | None:
-        """Take out an object; return None for one that is missing or null."""
+        """Take out an object; return None if it is missing or null."""
         return self.object(key, read) if self.has(key) else None
 
     def items(self, key: str, read: Callable[[Self], T]) -> list[T]:
-        """Take out a list of objects, which may be missing, and return what ``read`` makes of each."""
+        """Take out a list of objects, which may be missing, and return the results of ``read``."""
         if not self.has(key):
             return []
         value = self.value(key, (list, tuple), "a list")
         return [self._within(item, f"{self.at(key)}[{index}]").build(read) for index, item in enumerate(value)]
 
     def content(self, parts: Mapping[str, Callable[[Self], T]], key: str = "content") -> str | list[T]:
-        """Take out a text or a list of parts, each read by the function that ``parts`` has for its ``type``."""
+        """Take out a text or a list of parts. ``parts`` has the function that reads each ``type`` of part."""
         value = self._data.get(key, _MISSING)
         if isinstance(value, str):
             return self.text(key)
@@ -198,39 +197,39 @@ class Fields:
         return found
 
     def others(self) -> dict[str, Any]:
-        """Take out all fields that are left, and return those that are not null."""
+        """Take out all remaining fields, and return those that are not null."""
         found = {key: value for key, value in self._data.items() if value is not None}
         self._data.clear()
         return found
 
     def leave(self, *keys: str) -> None:
-        """Take out fields without looking at them."""
+        """Ignore fields."""
         for key in keys:
             self._data.pop(key, None)
 
     def leave_all(self) -> None:
-        """Take out all fields without looking at them."""
+        """Ignore all remaining fields."""
         self._data.clear()
 
     def refuse(self, key: str, problem: str, code: str = "not_supported") -> None:
-        """Raise an error for a field that is known, but cannot be kept."""
+        """Raise an error for a field that is known, but not supported."""
         if self.has(key):
             raise InvalidMessageError(problem, self.at(key), code=code)
 
     def refuse_others(self, *known: str) -> None:
-        """Raise an error for a field that is left over, unless it is one of ``known``."""
+        """Raise an error for a remaining field, unless it is one of ``known``."""
         unknown = next((str(key) for key in self._data if key not in known), None)
         if unknown is not None:
             raise InvalidMessageError("unknown field; leave it out", self.at(unknown[:100]), code="unknown_field")
 
     def build(self, read: Callable[[Self], T]) -> T:
-        """Return what ``read`` makes of the fields, of which it must leave none over."""
+        """Return the result of ``read``, which must take out all fields."""
         try:
             result = read(self)
         except InvalidMessageError:
             raise
         except ValueError as error:  # a constructor's own check
-            self.refuse_others()  # a misspelt field is the better explanation of a missing one
+            self.refuse_others()  # a misspelt field explains a missing one better
             raise InvalidMessageError(error, self._place) from error
         self.refuse_others()
         return result
@@ -240,7 +239,7 @@ class Fields:
 
 
 def expected(what: str, value: Any, place: str) -> InvalidMessageError:
-    """Return the error for a value that is not ``what`` it must be."""
+    """Return the error for a value that is not ``what`` was expected."""
     return InvalidMessageError(
         "expected %(expected)s, got %(got)s", place, code=_code_of(value), expected=what, got=_kind_of(value)
     )
@@ -263,7 +262,7 @@ def _kind_of(value: Any) -> str:
 
 
 def read_messages(data: Any, place: str = "", *, strict: bool = True) -> list[ChatMessage]:
-    """Read messages from a parsed JSON array; none from null."""
+    """Read messages from a parsed JSON array. Null gives an empty list."""
     if data is None:
         return []
     if not isinstance(data, list):
@@ -279,7 +278,7 @@ def read_message(data: Any, place: str = "", *, strict: bool = True) -> ChatMess
 
 
 class _Fields(Fields):
-    """The fields of one of LangChain4j's objects, any of which may be missing."""
+    """The fields of one of LangChain4j's objects. Every field may be missing."""
 
     def __init__(self, data: Any, place: str, strict: bool) -> None:
         super().__init__(data, place)
@@ -395,10 +394,10 @@ def _media(fields: _Fields) -> dict[str, str | None]:
 
 
 def message_to_data(message: ChatMessage) -> dict[str, Any]:
-    """Return a message as LangChain4j's JSON object, fields in its order, attributes as they are.
+    """Return a message as LangChain4j's JSON object, with LangChain4j's order of fields and unchanged attributes.
 
     Raises:
-        TypeError: ``message`` is no message.
+        TypeError: ``message`` is not a message.
     """
     data: dict[str, Any] = {}
     match message:
@@ -463,7 +462,7 @@ def _media_to_data(media: Media) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return attributes as data, with messages, contents and images in them in their JSON forms."""
+    """Return attributes as plain data. Messages, contents and images in them become their JSON forms."""
     match value:
         case ChatMessage():
             return message_to_data(value)

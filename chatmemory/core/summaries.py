@@ -1,4 +1,4 @@
-"""Summaries: the messages that stand for others, and the functions that write them."""
+"""Summaries: messages that replace others, and the functions that write them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SUMMARY_INPUT_TOKENS = 60_000
 """The tokens of messages that one call takes of a summarizer that does not say it."""
 
 USUAL_SUMMARY_TOKENS = 200
-"""The tokens that a first summary is expected to have: a range of fewer than twice as many is not worth one."""
+"""The expected number of tokens of a first summary. Summarising fewer than twice as many tokens is not worth it."""
 
 _OPENING, _CLOSING = "<summary>\n", "\n</summary>"
 _TAG = re.compile(r"<(\\*)(?=\s*/\s*summary)", re.IGNORECASE)
@@ -41,30 +41,30 @@ def requests_of(summarizer: Summarizer | None, messages: Sequence[ChatMessage]) 
 
 
 def summary_message(text: str) -> UserMessage:
-    """Return the message that brings a summary into a memory.
+    """Return the message that contains a summary in a memory.
 
-    It is a user message, never a part of the system message: what users said is no instruction. A closing tag in
-    ``text`` is escaped, so that nothing said in a conversation can end the summary early.
+    It is a user message, and never part of the system message, because what users said is not an instruction. Closing
+    tags in ``text`` are escaped, so that text from the conversation cannot end the summary early.
     """
     return UserMessage(_OPENING + _TAG.sub(r"<\\\1", text) + _CLOSING)
 
 
 def summary_text(message: ChatMessage) -> str:
-    """Return the text of a summary, as ``summary_message`` got it."""
+    """Return the text that was passed to ``summary_message``."""
     text = (message.text or "") if isinstance(message, UserMessage) else ""
     return _ESCAPED_TAG.sub(r"<\1", text.removeprefix(_OPENING).removesuffix(_CLOSING))
 
 
 def is_summary_text(text: str) -> bool:
-    """Return whether a text has the form that ``summary_message`` gives to one."""
+    """Return whether ``text`` was written by ``summary_message``."""
     return text.startswith(_OPENING) and text.endswith(_CLOSING)
 
 
 def check_summary(text: Any) -> str:
-    """Return a summary without the white space around it.
+    """Return a summary without surrounding white space.
 
     Raises:
-        UnusableSummaryError: it is no text, or blank, or no database can hold it.
+        UnusableSummaryError: the summary is not a string, is blank, or cannot be stored in databases.
     """
     if not isinstance(text, str):
         raise UnusableSummaryError(
@@ -82,7 +82,7 @@ def check_keep(keep: Any) -> int:
     """Return ``keep``.
 
     Raises:
-        ValueError: it is no whole number from 0 to 100.
+        ValueError: ``keep`` is not a whole number from 0 to 100.
     """
     if not _is_percentage(keep, 0):
         raise ValueError(f"keep must be a percentage from 0 to 100, but is: {keep!r:.300}")
@@ -94,11 +94,11 @@ def _is_percentage(value: Any, least: int) -> bool:
 
 
 def first_kept(entries: Sequence[Entry], most: float) -> int:
-    """Return the index of the first entry that a summary does not replace: whole turns stay, as many as ``most`` holds.
+    """Return the index of the first entry that a summary does not replace. As many whole turns stay as fit in ``most``.
 
     Args:
         entries: a memory, in order.
-        most: the cost of what stays. The last turn stays whatever it costs.
+        most: the maximum cost of what stays. The last turn always stays.
     """
     kept, cost = 0, 0
     is_last_turn = True

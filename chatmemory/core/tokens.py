@@ -1,7 +1,7 @@
 """Token counts: those of LangChain4j's ``OpenAiTokenCountEstimator``, and estimates where it refuses to count.
 
-The vocabularies are in this package, and loaded without a network: ``tiktoken.get_encoding()`` downloads on first use,
-without a time-out and under a lock; it is never called here. The files and the patterns are OpenAI's (see
+The vocabularies are in this package and need no network. ``tiktoken.get_encoding()`` is never called, because it
+downloads on first use, without a time-out and under a lock. The files and patterns are OpenAI's (see
 ``vocabularies/NOTICE``).
 """
 
@@ -33,35 +33,35 @@ from chatmemory.core.messages import (
 from chatmemory.core.serialization import message_to_json
 
 if TYPE_CHECKING:
-    import tiktoken  # at run time when a token is counted first
+    import tiktoken  # imported at run time when the first token is counted
 
-_MOST = 2_147_483_647  # what a column of every database holds
+_MOST = 2_147_483_647  # the largest integer that every database stores
 
 
 class TokenCountEstimator(Protocol):
     """An estimator for token windows: any object with these three methods.
 
-    Each returns a whole number from 0 to 2,147,483,647. The count of the third method for no messages is the overhead
-    of a request; a window adds it once to the sum of its messages. An estimator may have a ``model`` attribute (a
-    string): rows counted by one estimator are trusted by every other that has the same type and model.
+    Each method returns a whole number from 0 to 2,147,483,647. The third method's count for no messages is the overhead
+    of a request, which a window adds once to the sum of its messages. An estimator may have an attribute ``model`` (a
+    string). Stored counts are reused by all estimators of the same type and model.
     """
 
     def estimate_token_count_in_text(self, text: str) -> int:
-        """Count the tokens of a bare text."""
+        """Count the tokens of a plain text."""
 
     def estimate_token_count_in_message(self, message: ChatMessage) -> int:
-        """Count the tokens of a message, with what the model's format adds to each message."""
+        """Count the tokens of a message, including what the model's format adds to each message."""
 
     def estimate_token_count_in_messages(self, messages: Iterable[ChatMessage]) -> int:
-        """Count the tokens of all messages, with what the model's format adds to each request."""
+        """Count the tokens of all messages, including what the model's format adds to each request."""
 
 
 def tokens_of(message: ChatMessage, estimator: TokenCountEstimator) -> int:
     """Return the tokens of a message.
 
     Raises:
-        TypeError: the estimator returned something that is not a whole number.
-        ValueError: it returned a number below 0, or above what a column holds.
+        TypeError: the estimator returned something other than a whole number.
+        ValueError: the estimator returned a number that is negative, or too large to be stored.
     """
     return require_count(estimator.estimate_token_count_in_message(message), estimator)
 
@@ -76,7 +76,7 @@ def tokens_of_request(estimator: TokenCountEstimator) -> int:
 
 
 def require_count(count: Any, estimator: TokenCountEstimator) -> int:
-    """Return ``count``, which an estimator returned, if it can be stored.
+    """Return ``count``, a result of ``estimator``, if it can be stored.
 
     Raises:
         TypeError, ValueError: as above.
@@ -115,13 +115,12 @@ class OpenAiTokenCountEstimator:
     """
 
     def __init__(self, model: str, *, fallback_encoding: str = "o200k_base") -> None:
-        """
-        Args:
-            model: such as ``"gpt-4o"``.
-            fallback_encoding: for models that tiktoken does not know, ``"o200k_base"`` or ``"cl100k_base"``.
+        """Args:
+            model: the model, such as ``"gpt-4o"``.
+            fallback_encoding: ``"o200k_base"`` or ``"cl100k_base"``, for models that tiktoken does not know.
 
         Raises:
-            ValueError: ``model`` is empty, or ``fallback_encoding`` is none of these.
+            ValueError: ``model`` is empty, or ``fallback_encoding`` is unknown.
         """
         if not isinstance(model, str) or not model.strip():
             raise ValueError("model_name cannot be null or blank")
@@ -134,22 +133,22 @@ class OpenAiTokenCountEstimator:
         return f"{type(self).__name__}({self.model!r})"
 
     def preload(self) -> None:
-        """Load the vocabulary now, so that processes forked later share it: about 50 MB."""
+        """Load the vocabulary (about 50 MB) now, so that processes forked later share it."""
         self.estimate_token_count_in_text("")
 
     def estimate_token_count_in_text(self, text: str) -> int:
-        """Count the tokens of a bare text."""
+        """Count the tokens of a plain text."""
         return count_tokens(text, self.encoding)
 
     def estimate_token_count_in_messages(self, messages: Iterable[ChatMessage]) -> int:
-        """Count the tokens of a request that holds ``messages``."""
+        """Count the tokens of a request with ``messages``."""
         return self._overhead_per_request + sum(map(self.estimate_token_count_in_message, messages))
 
     def estimate_token_count_in_message(self, message: ChatMessage) -> int:
         """Count the tokens of one message.
 
         Raises:
-            TypeError: ``message`` is none of the five types.
+            TypeError: ``message`` is not one of the five types.
         """
         kept = kept_tokens(message, self.estimate_token_count_in_text, self._media)
         return _PER_MESSAGE + self._count(message) + kept
@@ -217,11 +216,11 @@ class OpenAiTokenCountEstimator:
 def stored_count(message: ChatMessage, estimator: TokenCountEstimator) -> int:
     """Count the tokens of a stored message, with OpenAI's estimator if ``estimator`` fails.
 
-    So no stored message can make its memory unreadable. But a count that cannot be stored is an error.
+    Therefore, a stored message can never make its memory unreadable. A count that cannot be stored is still an error.
 
     Raises:
-        TypeError: the estimator returned something that is not a whole number.
-        ValueError: it returned a number below 0, or above what a column holds.
+        TypeError: the estimator returned something other than a whole number.
+        ValueError: the estimator returned a number that is negative, or too large to be stored.
     """
     try:
         counted = estimator.estimate_token_count_in_message(message)
@@ -238,7 +237,7 @@ def _json(message: CustomMessage) -> str:
 
 
 class VocabularyError(RuntimeError):
-    """A vocabulary file of this package that is missing or is not the one that was shipped."""
+    """A vocabulary file of this package that is missing or has changed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,10 +245,11 @@ class _Vocabulary:
     tokens: int
 
     sha256: str
-    """The hash of the unpacked file: a byte with the length of each token, then the tokens in the order of their ranks."""
+    """The hash of the unpacked file: the length of each token in one byte, then the tokens in the order of their ranks.
+    """
 
     pattern: str
-    """The pattern of the pieces that are encoded one by one."""
+    """The pattern of the pieces that are encoded separately."""
 
 
 _VOCABULARIES = {
@@ -277,8 +277,8 @@ _VOCABULARIES = {
 
 ENCODING_NAMES = tuple(_VOCABULARIES)
 
-# A run of 999,999 or more spaces makes tiktoken raise a BaseException. Slices stay far below that; where a text
-# is cut, the count may be a few tokens high.
+# tiktoken raises a BaseException for a run of 999,999 or more spaces, so longer texts are cut. Each cut may add a few
+# tokens to the count.
 _SLICE_CHARS = 100_000
 
 _loaded: dict[str, tiktoken.Encoding] = {}
@@ -295,14 +295,14 @@ def _load(name: str) -> tiktoken.Encoding:
     except (OSError, EOFError, zlib.error) as error:
         raise VocabularyError(f"cannot read {file}: {error}. Install django-chatmemory again.") from error
     if hashlib.sha256(data).hexdigest() != vocabulary.sha256:
-        raise VocabularyError(f"{file} is not the vocabulary that was shipped. Install django-chatmemory again.")
+        raise VocabularyError(f"{file} has changed. Install django-chatmemory again.")
     lengths = data[: vocabulary.tokens]
-    # One call in C: a loop over 200,000 tokens would take as long as all the rest. unpack() of the module would keep
-    # the format in a cache.
+    # One call in C, because a loop over 200,000 tokens would double the time. The module's unpack() would cache the
+    # format.
     tokens = Struct("%ds" * vocabulary.tokens % tuple(lengths)).unpack(data[vocabulary.tokens :])
     ranks = dict(zip(tokens, range(vocabulary.tokens), strict=True))
     encoding = tiktoken.Encoding(name, pat_str=vocabulary.pattern, mergeable_ranks=ranks, special_tokens={})
-    ranks.clear()  # tiktoken keeps it, and reads it never again: 30 MB
+    ranks.clear()  # 30 MB, which tiktoken keeps but never reads again
     return encoding
 
 
@@ -317,9 +317,10 @@ def _encoding(name: str) -> tiktoken.Encoding:
 
 
 def count_tokens(text: str, encoding: str) -> int:
-    """Count the tokens of ``text`` in ``encoding``, one of ``ENCODING_NAMES``; exact up to 100,000 characters.
+    """Count the tokens of ``text`` in ``encoding``, one of ``ENCODING_NAMES``. The count is exact up to 100,000
+    characters.
 
-    Special tokens such as ``<|endoftext|>`` are counted as the text that they are.
+    Special tokens such as ``<|endoftext|>`` are counted as plain text.
     """
     encode = _encoding(encoding).encode_ordinary
     if len(text) <= _SLICE_CHARS:
@@ -330,10 +331,10 @@ def count_tokens(text: str, encoding: str) -> int:
 def encoding_name(model: str, fallback: str = "o200k_base") -> str:
     """Return the name of the encoding that ``model`` uses.
 
-    It is ``fallback`` for a model that tiktoken does not know or whose vocabulary is not in this package.
+    Return ``fallback`` if tiktoken does not know the model, or if this package does not contain the vocabulary.
 
     Raises:
-        ValueError: ``fallback`` is not in this package.
+        ValueError: this package does not contain ``fallback``.
     """
     if fallback not in _VOCABULARIES:
         raise ValueError(f"fallback must be one of {', '.join(ENCODING_NAMES)}, but is: {fallback!r}")

@@ -22,12 +22,12 @@ class WindowKind(StrEnum):
 
 
 USUAL_LIMITS = {WindowKind.MESSAGES: 20, WindowKind.TOKENS: 4000}
-"""The limit of each kind of window that suits most chats."""
+"""The default limit of each kind of window."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WindowRules:
-    """The settings that decide what a window evicts; ``core.window_settings`` describes each."""
+    """The settings that decide what a window evicts. ``SETTINGS`` describes each."""
 
     limit: int
     always_keep_system_message_first: bool = False
@@ -38,11 +38,10 @@ class WindowRules:
 
 
 RULES = tuple(rule.name for rule in fields(WindowRules))
-"""The names of ``WindowRules``."""
 
 
 class WindowOptions(TypedDict, total=False):
-    """Keyword arguments of every memory: ``WindowRules`` but for the limit, which each memory calls its own."""
+    """The keyword arguments of every memory: ``WindowRules`` without the limit, which memories name differently."""
 
     always_keep_system_message_first: bool
     low_water: int
@@ -53,12 +52,12 @@ class WindowOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class Window(WindowRules):
-    """The bound of a memory at one moment."""
+    """The current window of a memory."""
 
     kind: WindowKind
 
     estimator: TokenCountEstimator | None = None
-    """The estimator that counts tokens; a window of messages needs none."""
+    """The estimator that counts tokens. A window of messages needs none."""
 
     def cost(self, message: ChatMessage) -> int:
         """Return the part of ``limit`` that ``message`` takes."""
@@ -68,25 +67,23 @@ class Window(WindowRules):
 
     @property
     def overhead(self) -> int:
-        """The part of ``limit`` that a request takes beside its messages."""
+        """The part of ``limit`` that a request takes in addition to its messages."""
         if self.kind is WindowKind.MESSAGES or self.estimator is None:
             return 0
         return tokens_of_request(self.estimator)
 
     @property
     def reserved(self) -> int:
-        """The part of ``limit`` that stays free: ``reserve``, at most half, and nothing in a window of messages."""
+        """The part of ``limit`` that stays free: ``reserve``, at most half of the limit; 0 in a window of messages."""
         return min(self.reserve, self.limit // 2) if self.kind is WindowKind.TOKENS else 0
 
     @property
     def room(self) -> int:
-        """The part of ``limit`` that messages may take, with the overhead of a request."""
+        """The part of ``limit`` that messages may take, including the overhead of a request."""
         return self.limit - self.reserved
 
 
 class Kind(StrEnum):
-    """The kind of a setting's values."""
-
     CHOICE = "choice"
     FLAG = "flag"
     NUMBER = "number"
@@ -103,35 +100,35 @@ class Setting:
     kind: Kind
 
     default: Any = None
-    """The value in a conversation for which neither it nor a default of the project is given."""
+    """The value if neither the conversation nor the project's defaults set one."""
 
     label: str
-    """The name for people, in small letters."""
+    """The name for people, in lower case."""
 
     help: str
-    """The effect. It does not name the value None, which each reader knows by another name."""
+    """The effect. It does not mention None, which forms, commands and REST write differently."""
 
     least: int = 1
     """The smallest number."""
 
     most: int | None = None
-    """The largest number, or the most characters of a text. None: as many as a column holds."""
+    """The largest number, or the maximum number of characters. None means what the column can store."""
 
     choices: Mapping[str, str] = field(default_factory=dict)
-    """The values of a choice, each with what people call it."""
+    """The values of a choice, with their labels."""
 
     null: bool = False
-    """Whether None is a value too: never, or none."""
+    """Whether None is allowed; it means never, or no number."""
 
     words: str = ""
-    """The effect on a window in words, with the placeholder ``%(value)s``."""
+    """The effect on a window, with the placeholder ``%(value)s``."""
 
     words_for: Mapping[Any, str] = field(default_factory=dict)
-    """The same for single values, as ``words`` would not say it."""
+    """The effect of single values, where ``words`` does not fit."""
 
     @property
     def expected(self) -> str:
-        """The values that it has, but for None."""
+        """The allowed values other than None."""
         match self.kind:
             case Kind.CHOICE:
                 return f"one of {', '.join(self.choices)}"
@@ -146,7 +143,7 @@ class Setting:
         )
 
     def problem_of(self, value: Any) -> str | None:
-        """Return the code of what is wrong with a value other than None; None if nothing is."""
+        """Return the error code of a value other than None; None if the value is valid."""
         match self.kind:
             case Kind.CHOICE:
                 return None if isinstance(value, str) and value in self.choices else "invalid_choice"
@@ -279,7 +276,7 @@ SETTINGS: dict[str, Setting] = {
         ),
     )
 }
-"""The settings by their names, in the order in which they are shown."""
+"""The settings by name, in the order in which they are shown."""
 
 
 _TURNS = {"low_water": 70, "whole_turns": True}
@@ -291,10 +288,10 @@ _USUAL = {
 
 @dataclass(frozen=True, kw_only=True)
 class Preset:
-    """Settings of a window that suit a use."""
+    """Settings of a window for a use."""
 
     label: str
-    """The use for people, marked for translation."""
+    """The use, as people read it, marked for translation."""
 
     settings: Mapping[str, Any]
 
@@ -307,14 +304,14 @@ PRESETS: dict[str, Preset] = {
         label=_("Long chat with summaries"), settings=_USUAL | _TURNS | {"compact_at": 95, "compact_keep": 30}
     ),
 }
-"""The presets by name."""
 
 
 def without_preset(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings with those of their ``preset`` in its place; what is given beside it holds.
+    """Return ``settings`` with the settings of their ``preset`` instead of the preset. Explicit settings take
+    precedence.
 
     Raises:
-        InvalidValueError: there is no such preset.
+        InvalidValueError: the preset is unknown.
     """
     others = {name: value for name, value in settings.items() if name != "preset"}
     preset = settings.get("preset")
@@ -332,10 +329,11 @@ def without_preset(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class WindowSettings(TypedDict, total=False):
-    """The settings of a window, as keyword arguments; ``SETTINGS`` describes each. A missing one stays as it is.
+    """The settings of a window, as keyword arguments. ``SETTINGS`` describes each. A setting that is missing is
+    unchanged.
 
-    So does one that is None, except those for which None is a value. Without a limit, a new conversation, and one whose
-    window changes its kind, get the default limit of the kind.
+    A setting that is None is also unchanged, unless None is one of its values. Without a limit, a new conversation, and
+    one whose window changes its kind, get the default limit of the kind.
     """
 
     window: str | None
@@ -350,7 +348,7 @@ class WindowSettings(TypedDict, total=False):
     compact_keep: int | None
 
     preset: str | None
-    """One of ``PRESETS``, whose settings are set, too, as far as they are not given."""
+    """One of ``PRESETS``, whose settings apply unless they are also passed."""
 
 
 def check(name: str, value: Any, called: str = "") -> Any:
@@ -358,11 +356,11 @@ def check(name: str, value: Any, called: str = "") -> Any:
 
     Args:
         name: the setting.
-        value: one for it.
-        called: what the error calls it, if the caller knows it by another name.
+        value: a value for it.
+        called: the name of the setting in the error, if it differs.
 
     Raises:
-        InvalidValueError: the setting cannot have the value.
+        InvalidValueError: the value is invalid for the setting.
     """
     setting, called = SETTINGS[name], called or name
     if value is None and setting.null:

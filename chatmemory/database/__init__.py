@@ -1,1 +1,1 @@
-"""Memories in the database: what reads and changes the rows of ``chatmemory.models``."""
+"""Memories in the database: the code that reads and changes the rows of ``chatmemory.models``."""

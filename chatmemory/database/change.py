@@ -1,8 +1,8 @@
-"""A change of a conversation: found, locked, made in one transaction, tried again, written, and told.
+"""A change of a conversation: lock the row, change it in one transaction, retry, write, and send signals.
 
-The first statement of a change that takes the lock locks the conversation's row, on SQLite the whole file, so changes
-of one conversation queue. Inside a transaction of the caller's the lock is held until that one ends; there a collision
-with other transactions reaches the caller, who alone can begin again. Elsewhere the change is tried again.
+A change that takes the lock begins with a statement that locks the conversation's row (on SQLite, the whole file), so
+changes of one conversation queue. In a transaction of the caller, the lock is held until this transaction ends, and a
+collision with other transactions is raised, because only the caller can retry. Otherwise, the change is retried.
 """
 
 from __future__ import annotations
@@ -47,43 +47,42 @@ class Terms(TypedDict, total=False):
     """The conditions of a change, and the work in its transaction."""
 
     precondition: Callable[[Conversation], None] | None
-    """Called with the locked row before anything changes; what it raises ends the change."""
+    """Called with the locked row before anything changes. Its exceptions end the change."""
 
     most: MemoryBound | None
-    """The largest memory that the change may find or leave; beyond, it raises ``MemoryTooLargeError``."""
+    """The maximum memory before and after the change; beyond, the change raises ``MemoryTooLargeError``."""
 
     also: Callable[[Change], None] | None
-    """Called with the change before it is committed; what it raises undoes the change. It is called again if the
-    database rolled the transaction back."""
+    """Called with the change before the commit. Its exceptions undo the change. It is called again if the database
+    rolled the transaction back.
+    """
 
 
 @dataclass(frozen=True)
 class Target:
-    """The conversation that a change is made of, on the database that is written to."""
+    """The conversation to change, in the database for writes."""
 
     key: Key
 
     new: Callable[[], Conversation] | None = None
-    """Makes the unsaved row of a conversation that may be missing; None if it must be there."""
+    """Creates the unsaved row if the conversation is missing; None if it must exist."""
 
     instance: Conversation | None = None
-    """The caller's object, which is updated with what the change wrote to its row."""
+    """The caller's object, which is updated with the written values."""
 
     precondition: Callable[[Conversation], None] | None = None
-    """See ``Terms``."""
 
     most: MemoryBound | None = None
-    """See ``Terms``. Only changes that bring in messages heed it."""
+    """See ``Terms``. Only changes that add messages check it."""
 
     also: Callable[[Change], None] | None = None
-    """See ``Terms``."""
 
     @classmethod
     def of(cls, conversation: Conversation, **terms: Unpack[Terms]) -> Target:
         """Return the target for an existing conversation.
 
         Raises:
-            ValueError: it was never saved.
+            ValueError: the conversation is not saved.
         """
         if conversation._state.adding:
             raise ValueError("save the conversation before you change its memory")
@@ -92,7 +91,7 @@ class Target:
 
     @classmethod
     def as_read(cls, conversation: Conversation, **terms: Unpack[Terms]) -> Target:
-        """Return the target for an existing conversation, on the very database that it was read from."""
+        """Return the target for an existing conversation, in the database from which it was read."""
         key = Key.of(conversation, conversation._state.db or "default")
         return cls(key, instance=conversation, **terms)
 
@@ -100,24 +99,24 @@ class Target:
     def named(
         cls, owner: Any, memory_id: str, new: Callable[[], Conversation] | None, **terms: Unpack[Terms]
     ) -> Target:
-        """Return the target for the conversation that ``owner`` has under ``memory_id``."""
+        """Return the target for the conversation with this owner and memory ID."""
         database = router.db_for_write(Conversation)
         return cls(Key.named(owner, memory_id, database), new, **terms)
 
     @property
     def likely_model(self) -> str:
-        """The model that the conversation's tokens are counted by, as far as is known before its row is read."""
+        """The model that probably counts the conversation's tokens. The row has not been read yet."""
         return str(self.instance.model if self.instance is not None else window_default("model"))
 
     def change(self, work: Callable[[Change], None]) -> Change:
-        """Lock the row, do ``work`` on it in one transaction, and return the change.
+        """Lock the row, run ``work`` in one transaction, and return the change.
 
         Args:
-            work: fills the empty change that it is called with. It is called again, with another one, if the database
-                rolled the transaction back, so it must not rely on what it did before.
+            work: fills the empty change that it is called with. It is called again, with another change, if the
+                database rolled the transaction back, so it must not rely on earlier calls.
 
         Raises:
-            Conversation.DoesNotExist: the conversation is missing, and must not be made.
+            Conversation.DoesNotExist: the conversation is missing, and must not be created.
         """
         database = self.key.database
 
@@ -128,7 +127,7 @@ class Target:
                 self._check(conversation)
                 change = Change(conversation)
                 work(change)
-                self.update_instance(change)  # before signals are sent, whose receivers may use the caller's object
+                self.update_instance(change)  # before receivers of signals use the caller's object
                 if change.moment is not None:
                     for do_more in hooks("changed"):
                         do_more(change)
@@ -139,7 +138,7 @@ class Target:
         return retry(database, transact)
 
     def update_instance(self, change: Change) -> None:
-        """Set what the change wrote on the caller's object, unless the transaction is rolled back."""
+        """Set the written values on the caller's object, unless the transaction is rolled back."""
         if self.instance is not None:
             names = (*WINDOW_SETTINGS, *COUNTERS, "updated_at")
             restore_on_rollback(self.instance, (*names, "_stored"), self.key.database)
@@ -152,15 +151,15 @@ class Target:
             self.precondition(conversation)
 
     def _make(self) -> Conversation:
-        """Insert the row and return it, locked; if another process was faster, return the row of that one."""
+        """Insert the row and return it, locked. If another process was faster, return its row."""
         if self.new is None:
             raise Conversation.DoesNotExist("the conversation has been erased")
         new = self.new()
         self._check(new)
         if kept_names(self.key.database) is not None:
             return self._make_under_name(new)
-        # On MariaDB a failed insert leaves a lock behind, and two transactions could deadlock. An upsert leaves none,
-        # and changes nothing of a row that is there.
+        # On MariaDB, a failed insert leaves a lock behind, and two transactions could deadlock. An upsert leaves none,
+        # and does not change an existing row.
         with_target = connections[self.key.database].features.supports_update_conflicts_with_target
         Conversation.objects.using(self.key.database).bulk_create(
             [new],
@@ -173,25 +172,25 @@ class Target:
         return conversation
 
     def _make_under_name(self, new: Conversation) -> Conversation:
-        """Insert the row under the primary key that its name has, and return it, locked."""
+        """Insert the row under the primary key to which its name resolves, and return it, locked."""
         database = self.key.database
         Conversation.objects.using(database).bulk_create([new], ignore_conflicts=True)
         conversation = lock(Key.of(new, database))
         if conversation is None or (conversation.memory_id, conversation.owner_id) != (new.memory_id, new.owner_id):
             raise IntegrityError(
-                f"the name {new.memory_id!r} leads to conversation {new.pk}, which has another one: run "
+                f"the name {new.memory_id!r} resolves to conversation {new.pk}, which has another name: run "
                 "manage.py chatmemory_verify --repair"
             )
         return conversation
 
 
 Gone = tuple[Row | Message, EvictionReason]
-"""A row that left the memory, and the reason."""
+"""An evicted row, and the reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MemorySize:
-    """The size of a memory, and its bound."""
+    """The size and the limit of a memory."""
 
     window: str
     """The unit of ``limit``: ``"messages"`` or ``"tokens"``."""
@@ -208,7 +207,7 @@ class MemorySize:
 
     @classmethod
     def of(cls, conversation: Conversation) -> MemorySize:
-        """Return the size that the counters of the row say."""
+        """Return the size from the counters of the row."""
         return cls(
             window=conversation.window,
             limit=conversation.limit,
@@ -218,7 +217,7 @@ class MemorySize:
         )
 
     def to_data(self) -> dict[str, Any]:
-        """Return ``version``, and the rest as ``memory``."""
+        """Return ``version``, and everything else as ``memory``."""
         size = asdict(self)
         version = size.pop("version")
         return {"memory": size, "version": version}
@@ -229,23 +228,22 @@ class Change:
     """The result of one change of a memory."""
 
     conversation: Conversation
-    """The conversation after the change."""
 
     added: list[Message] = field(default_factory=list)
-    """The new rows, in the order said, and after them placeholders. Some may be evicted already."""
+    """The new rows, in the order said, followed by placeholders. Some may already be evicted."""
 
     gone: list[Gone] = field(default_factory=list)
-    """The rows that left, as the database gave them; ``evicted`` makes objects of them."""
+    """The evicted rows, as the database returned them; ``evicted`` returns objects."""
 
     size: MemorySize | None = None
-    """The size right after the change, if something was written: ``conversation`` may go on to later versions."""
+    """The size right after the change, if something was written. ``conversation`` may get later versions."""
 
     moment: datetime | None = None
     """The time of the change, if something was written."""
 
     @cached_property
     def evicted(self) -> list[Message]:
-        """The rows that left the memory, each with its reason. They are made at the first access."""
+        """The evicted rows, each with its reason. The objects are created on first access."""
         conversation = self.conversation
         messages = []
         for row, reason in self.gone:
@@ -256,19 +254,19 @@ class Change:
 
     @property
     def memory(self) -> MemorySize:
-        """The memory right after the change."""
+        """The size of the memory right after the change."""
         return self.size or MemorySize.of(self.conversation)
 
     def to_data(self, format: str) -> dict[str, Any]:
-        """Return what ``POST messages/`` of the API answers: ``added``, ``evicted``, ``memory`` and ``version``.
+        """Return the response of ``POST messages/`` in the API: ``added``, ``evicted``, ``memory`` and ``version``.
 
-        All of it is plain data but the dates of messages, which are ``datetime``; ``JsonResponse`` writes both.
+        The data are plain, except that dates are ``datetime``, which ``JsonResponse`` writes.
 
         Args:
-            format: the messages' format, ``"langchain4j"`` or ``"openai"`` for example.
+            format: the format of the messages, such as ``"langchain4j"`` or ``"openai"``.
 
         Raises:
-            ValueError: there is no such format, or it has no value for each message.
+            ValueError: the format is unknown, or does not express messages one by one.
         """
         chosen = message_format(format)
         items = {"added": messages_to_data(self.added, chosen), "evicted": messages_to_data(self.evicted, chosen)}
@@ -283,29 +281,29 @@ class WindowTrial:
     """``"messages"`` or ``"tokens"``."""
 
     limit: int
-    """The most messages or tokens, as ``window`` says."""
+    """The maximum number of messages or tokens, depending on ``window``."""
 
     version: int
-    """The version of the memory that it was tried on."""
+    """The version of the memory for which the window was tried."""
 
     prefix_version: int
-    """The version of the last change, this one included, that does more than add at the end of the memory."""
+    """The version of the last change, including this one, that does more than add at the end of the memory."""
 
     retained: list[Message]
     """The rows that would stay, in memory order."""
 
     evicted: list[tuple[Message, EvictionReason]]
-    """The rows that would be evicted, in that order, each with the reason."""
+    """The rows that would be evicted, in order of eviction, each with its reason."""
 
     added: list[Message]
-    """The unsaved rows of the new messages, and of placeholders, with the positions they would have."""
+    """The unsaved rows of the new messages, and of placeholders, with their future positions."""
 
     tokens: int
-    """Tokens of the rows that would stay."""
+    """The tokens of the rows that would stay."""
 
     @property
     def chars(self) -> int:
-        """Characters of the rows that would stay, attributes included."""
+        """The characters of the rows that would stay, including attributes."""
         return sum(map(chars_of, self.retained))
 
 
@@ -316,14 +314,14 @@ def mark_evicted(message: Message, version: int, moment: datetime | None, reason
 
 
 class MessageData(TypedDict):
-    """A message, its state in the memory and why it left."""
+    """A message, its state in the memory, and the reason for its eviction."""
 
     position: int
 
     type: str
 
     text: str
-    """The message as plain text; empty if it has none."""
+    """The plain text of the message; empty if it has no text."""
 
     message: Any
     """The message in the chosen format; None if the format cannot express it."""
@@ -331,50 +329,49 @@ class MessageData(TypedDict):
     state: Literal["retained", "evicted"]
 
     reason: EvictionReason | None
-    """The reason of the eviction; None if the message is retained."""
+    """The reason for the eviction; None if the message is retained."""
 
     token_count: int
 
     synthetic: bool
-    """Whether nobody said it, so that the history leaves it out: whether ``origin`` is not ``"said"``."""
+    """Whether ``origin`` is not ``"said"``, so that the message is not in the history."""
 
     origin: str
     """``"said"``, ``"rewrite"``, ``"copy"`` or ``"cleared"``."""
 
     covers_from: int | None
-    """The first position that it stands for; None if it stands for no other message."""
+    """The first position that the message replaces, or None."""
 
     covers_to: int | None
-    """The last position that it stands for."""
+    """The last position that the message replaces, or None."""
 
     pinned: bool
 
     added_in: int
-    """The version of the memory with which the message came."""
+    """The version of the memory in which the message was added."""
 
     evicted_in: int | None
-    """The version of the memory with which the message left."""
+    """The version of the memory in which the message was evicted."""
 
     evicted_at: datetime | None
 
     created_at: datetime | None
-    """The time at which the message was said; None for a message that was only tried."""
+    """The time when the message was added; None if it was only tried."""
 
 
 MESSAGE_FIELDS = list(MessageData.__annotations__)
-"""The keys of ``MessageData``."""
 
 
 def messages_to_data(rows: Iterable[Message], format: MessageFormat) -> list[MessageData]:
-    """Return the rows of one conversation as plain data, in the order given.
+    """Return the rows of one conversation as plain data, in the same order.
 
     Raises:
-        InvalidValueError: the format has no value for each message.
+        InvalidValueError: the format does not express messages one by one.
     """
     write = format.write_each
     if write is None:
         raise InvalidValueError(
-            "%(format)s has no value for each message; expected one of %(choices)s",
+            "%(format)s does not express messages one by one; expected one of %(choices)s",
             code="invalid_choice",
             format=format.title,
             choices=one_for_one(),
@@ -385,9 +382,9 @@ def messages_to_data(rows: Iterable[Message], format: MessageFormat) -> list[Mes
 
 
 def _written(rows: Sequence[Message], write: Callable[[Sequence[ChatMessage]], list[Any]]) -> dict[int, Any]:
-    """Return the messages as ``write`` makes them, by position."""
+    """Return the results of ``write``, by position."""
     try:
-        # Together and in order, because a format may tie tool results to their calls.
+        # Together and in order, because a format may match tool results with their calls.
         messages = write([row.message for row in rows])
     except UnsupportedContentError:
         messages = [_written_alone(row, write) for row in rows]
@@ -429,13 +426,13 @@ def write(
     *,
     rewritten: bool = False,
 ) -> None:
-    """Write rows and counters of a locked conversation as one version, and send the signals once it is committed.
+    """Write rows and counters of a locked conversation as one version, and send the signals after the commit.
 
     Args:
-        change: is filled with the account.
-        added: unsaved rows that have their places.
+        change: the change, which is filled with the result.
+        added: unsaved rows with positions and memory orders.
         evicted: stored rows, or some of ``added``.
-        rewritten: whether the memory was set anew.
+        rewritten: whether the change is a rewrite.
     """
     update_counters(change, added, evicted)
     _write_rows(change.conversation, added, already_stored(evicted))
@@ -443,7 +440,7 @@ def write(
 
 
 def update_counters(change: Change, added: list[Message], evicted: Sequence[Gone]) -> None:
-    """Update the counters of the conversation, unsaved, and fill the account; see ``write``."""
+    """Update the counters of the conversation, unsaved, and fill the change; see ``write``."""
     conversation = change.conversation
     now = conversation.updated_at = timezone.now()
     if added or evicted:
@@ -467,26 +464,26 @@ def update_counters(change: Change, added: list[Message], evicted: Sequence[Gone
     reasons = {reason for _, reason in evicted}
     is_cleared = EvictionReason.CLEARED in reasons and not conversation.retained_count
     if is_cleared or (EvictionReason.REWRITTEN in reasons and not setting("KEEP_HISTORY")):
-        # No summary that is being made may bring back what somebody took out. What is deleted tells no reason later.
+        # A summary that is being written must not restore what was removed. Deleted rows do not keep their reason.
         conversation.compacted_to = conversation.next_position
     change.added, change.gone = added, list(evicted)
     change.size, change.moment = MemorySize.of(conversation), now
 
 
 def write_columns(conversation: Conversation, names: Sequence[str]) -> None:
-    """Write columns of a locked conversation, of which some may be the window's settings."""
+    """Write columns of a locked conversation. They may include the window's settings."""
     row = Conversation.objects.using(conversation._state.db).filter(pk=conversation.pk)
     row.update(**{name: getattr(conversation, name) for name in names})
     conversation.note_stored(names)
 
 
 def already_stored(evicted: Sequence[Gone]) -> list[Gone]:
-    """Return the evicted rows that the database has; the others were added by this very change."""
+    """Return the evicted rows that were already stored. The others were added by this change."""
     return [(row, reason) for row, reason in evicted if not isinstance(row, Message) or row.pk is not None]
 
 
 def send_signals(change: Change, *, rewritten: bool = False) -> None:
-    """Send the signals of a change once it is committed."""
+    """Send the signals of a change after the commit."""
     conversation = change.conversation
     if change.gone and signals.messages_evicted.has_listeners(Conversation):
         after_commit(signals.messages_evicted, conversation, messages=change.evicted)
@@ -512,7 +509,7 @@ def _write_rows(conversation: Conversation, added: list[Message], evicted: list[
 
 
 def after_commit(signal: Any, conversation: Conversation, **kwargs: Any) -> None:
-    """Send a signal once the transaction is committed."""
+    """Send a signal after the commit."""
     if not signal.has_listeners(Conversation):
         return
     send = partial(signal.send_robust, sender=Conversation, conversation=conversation, **kwargs)

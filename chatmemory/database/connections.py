@@ -1,14 +1,13 @@
-"""The database itself: its connections, the meaning of its errors, its clock, and transactions that are tried again.
+"""Connections, the meaning of database errors, the database's clock, and transactions that are retried.
 
-Connections of this thread are given back while they are not used, and closed if they are dead. Each engine has
-exceptions and codes of its own: for SQLite and MariaDB a missing column is an ``OperationalError``, as is a lost
-connection. All processes share the database's clock.
+Connections of this thread are released while they are not used, and closed if they are dead. Each engine has its own
+exceptions and codes: on SQLite and MariaDB, a missing column is an ``OperationalError``, like a lost connection. All
+processes share the database's clock.
 
-An event loop may run within a transaction: ``asyncio.run(…)`` in ``transaction.atomic()``, for example. Its work is
-done in another thread, whose connection cannot get the locks that the transaction holds; and the transaction does not
-end before the event loop does. On PostgreSQL both would wait for ever. Neither asyncio nor Django offers a public way
-to notice such a transaction, and to bound the wait within one that must be durable. What is private of them is in this
-module only.
+An event loop may run in a transaction, for example with ``asyncio.run(…)`` in ``transaction.atomic()``. Its work runs
+in another thread, whose connection cannot get the locks of the transaction, and the transaction ends only after the
+event loop. On PostgreSQL, both would deadlock. Neither asyncio nor Django offers a public way to detect such a
+transaction, or to limit the wait in a durable transaction. Only this module uses their private attributes.
 """
 
 from __future__ import annotations
@@ -46,27 +45,26 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-# Busy and locked.
 _SQLITE_LOCKED = {5, 6}
 
-# Serialization failure and deadlock on PostgreSQL. On MariaDB a deadlock (also a Galera cluster's refusal to certify,
-# which may hit even a read) and a row that changed since it was read (innodb_snapshot_isolation). Each means that
-# nothing of the transaction was done.
+# Serialization failure and deadlock on PostgreSQL. On MariaDB, a deadlock (also if a Galera cluster refuses to certify,
+# which may affect even a read), and a row that changed since it was read (innodb_snapshot_isolation). In each case, the
+# transaction was rolled back.
 _SQLSTATES_OF_COLLISIONS = {"40001", "40P01"}
 _MYSQL_CODES_OF_COLLISIONS = {1020, 1213}
 
-# A lock that was not available in time.
+# A lock was not available in time.
 _SQLSTATE_OF_LOCK_TIMEOUT = "55P03"
 _MYSQL_CODE_OF_LOCK_TIMEOUT = 1205
 
-# Raised, even at a commit, where a node of a database that is distributed over several is lost.
+# Raised, even by a commit, when a node of a distributed database is lost.
 _SQLSTATE_OF_INTERNAL_ERRORS = "XX000"
 
 _SQLITE_MISSING = re.compile(r"no such (table|column)|has no column named")
 _SQLSTATES_OF_MISSING = {"42P01", "42703"}
 _MYSQL_CODES_OF_MISSING = {1054, 1109, 1146}
 
-# A right or a routine is missing, or a column that this app does not know wants a value.
+# A privilege or a routine is missing, or an unknown column requires a value.
 _MYSQL_CODES_OF_DEFECTS = {1142, 1143, 1305, 1364, 1370}
 
 # Out of memory, interrupted, I/O error, disk full, file not opened, locking protocol.
@@ -74,66 +72,66 @@ _SQLITE_CODES_OF_TROUBLE = {*_SQLITE_LOCKED, 7, 9, 10, 13, 14, 15}
 
 
 class UtcNow(Now):
-    """The time of the database's clock, in UTC even if MariaDB's time zone is another."""
+    """The current time by the database's clock, in UTC even if MariaDB has another time zone."""
 
     def as_mysql(self, compiler: Any, connection: Any, **extra: Any) -> Any:
         return self.as_sql(compiler, connection, template="UTC_TIMESTAMP(6)", **extra)
 
 
 def is_in_transaction(connection: BaseDatabaseWrapper) -> bool:
-    """Return whether the caller may have a transaction open; then the connection must stay."""
+    """Return whether the caller may have an open transaction, so that the connection must stay."""
     return connection.in_atomic_block or not connection.get_autocommit()
 
 
 def require_no_transaction(database: str, problem: str) -> None:
-    """Check that the caller has no transaction open, but for that of a test case.
+    """Check that the caller has no open transaction, except for that of a test case.
 
     Args:
         database: the alias.
-        problem: what is wrong with a transaction here, and what to do.
+        problem: the error message, which says why no transaction may be open, and what to do.
 
     Raises:
-        RuntimeError: there is one; its text is ``problem``.
+        RuntimeError: a transaction is open.
     """
     if not connections[database].in_atomic_block:
         return
     try:
-        with transaction.atomic(using=database, durable=True):  # Django knows which transactions are test cases'
+        with transaction.atomic(using=database, durable=True):  # Django recognizes the transactions of test cases
             pass
     except RuntimeError:
         raise RuntimeError(problem) from None
 
 
 def give_back() -> None:
-    """Release the connections of this thread, as Django does at the end of a request.
+    """Release the connections of this thread, like Django at the end of a request.
 
-    Each goes back to its pool, or is closed, or stays if ``CONN_MAX_AGE`` says so. Those in a transaction stay, and
-    those of SQLite, where connections are not scarce.
+    Each is returned to its pool, closed, or kept if ``CONN_MAX_AGE`` says so. Connections in a transaction are kept,
+    and so are those to SQLite, which are not scarce.
     """
     for connection in _idle():
         if connection.vendor != "sqlite":
-            with suppress(Error):  # it may be dead already
+            with suppress(Error):  # it may already be dead
                 connection.close_if_unusable_or_obsolete()
 
 
 def close_all() -> None:
     """Close the connections of this thread, or return them to their pools."""
     for connection in connections.all(initialized_only=True):
-        with suppress(Error):  # it may be dead already
+        with suppress(Error):  # it may already be dead
             connection.close()
 
 
 def close_broken() -> None:
-    """Close the connections of this thread that an earlier error showed to be dead."""
+    """Close the connections of this thread that are dead after an earlier error."""
     for connection in _idle():
         if connection.errors_occurred:
             close_if_dead(connection)
 
 
 def close_if_dead(connection: BaseDatabaseWrapper) -> None:
-    """Close a connection that the database has ended, so that the next statement opens another.
+    """Close a connection that the database has ended, so that the next statement opens another one.
 
-    If it came from a pool, the others of the pool are checked, because they have probably ended, too.
+    If it came from a pool, check the other connections of the pool, because they have probably ended too.
     """
     if connection.connection is None or connection.in_atomic_block:
         return
@@ -149,22 +147,22 @@ def close_if_dead(connection: BaseDatabaseWrapper) -> None:
 
 @contextmanager
 def without_dead_connection(connection: BaseDatabaseWrapper) -> Iterator[None]:
-    """Run statements outside of transactions; if they fail because the connection is dead, close it.
+    """Run statements outside of transactions. If they fail because the connection is dead, close it.
 
-    Django itself closes it only at the end of a request. Elsewhere every later statement would fail, too.
+    Django closes it only at the end of a request. Otherwise, every later statement would fail too.
     """
     if connection.errors_occurred:
         close_if_dead(connection)
     try:
         yield
-    except Exception:  # a driver's own exceptions come through, too
+    except Exception:  # also exceptions of the driver itself
         if connection.errors_occurred:
             close_if_dead(connection)
         raise
 
 
 def _idle() -> list[BaseDatabaseWrapper]:
-    """Return the open connections of this thread that are in no transaction."""
+    """Return the open connections of this thread that are not in a transaction."""
     return [
         connection
         for connection in connections.all(initialized_only=True)
@@ -173,7 +171,7 @@ def _idle() -> list[BaseDatabaseWrapper]:
 
 
 def has_collided(error: OperationalError) -> bool:
-    """Return whether the database rolled a transaction back because it collided with another."""
+    """Return whether the database rolled a transaction back because of a collision with another one."""
     return (
         _sqlstate(error) in _SQLSTATES_OF_COLLISIONS
         or _sqlite_code(error) in _SQLITE_LOCKED
@@ -198,7 +196,7 @@ def lacks_migration(error: DatabaseError) -> bool:
 
 
 def is_unavailable(error: Exception) -> bool:
-    """Return whether the database, or a node of it, is away or busy, so that a retry may help."""
+    """Return whether the database, or one of its nodes, is unavailable or busy, so that a retry may help."""
     if isinstance(error, InternalError):
         return _sqlstate(error) == _SQLSTATE_OF_INTERNAL_ERRORS
     if not isinstance(error, (OperationalError, InterfaceError)):
@@ -214,29 +212,29 @@ def _sqlstate(error: Exception) -> str | None:
 
 
 def _sqlite_code(error: Exception) -> int:
-    """Return the primary code of an error of SQLite; 0 if it has none."""
+    """Return the primary code of an SQLite error, or 0."""
     return getattr(error.__cause__, "sqlite_errorcode", 0) & 0xFF
 
 
 def _mysql_code(error: Exception) -> object:
-    """Return the code of an error of MariaDB; of other engines something that is no number."""
+    """Return the code of a MariaDB error; for other engines, something that is not a number."""
     return error.args[0] if error.args else None
 
 
-# How long in all, in seconds; the pauses grow from the first to the longest.
+# The maximum total time, in seconds. The pauses grow from the first to the longest.
 _LONGEST_RETRY = 30.0
 _FIRST_PAUSE = 0.005
 _LONGEST_PAUSE = 0.5
 
 
 def retry(database: str, transaction: Callable[[], T]) -> T:
-    """Run ``transaction`` and return its result; while it collides with others run it again, for half a minute at most.
+    """Run ``transaction`` and return its result. If it collides with others, retry for up to half a minute.
 
-    If the caller has a transaction open, it runs once: only the caller can begin that transaction again.
+    In a transaction of the caller, run it once, because only the caller can retry that transaction.
 
     Args:
         database: the alias.
-        transaction: runs one whole transaction, and leaves nothing else behind if that fails.
+        transaction: runs one whole transaction, and has no other effects if the transaction fails.
 
     Raises:
         TransactionManagementError: see ``without_endless_wait``.
@@ -259,15 +257,15 @@ def retry(database: str, transaction: Callable[[], T]) -> T:
 
 _is_beside: ContextVar[bool] = ContextVar("chatmemory_is_beside_callers_transaction", default=False)
 
-# How long it waits for a lock then, in seconds. SQLite waits as long as its timeout says, by default 5 seconds, too.
+# The time in seconds to wait for a lock in this case. SQLite waits for its timeout, by default also 5 seconds.
 _LOCK_PATIENCE = 5
 
 
 def beside_callers_transaction(work: Callable[P, T]) -> Callable[P, T]:
     """Return ``work`` for another thread than this one, in which an event loop runs.
 
-    If the sync code that runs the event loop has a transaction open, none of the transactions of ``work`` waits for a
-    lock for ever, see ``without_endless_wait``.
+    If the sync code that runs the event loop has an open transaction, no transaction of ``work`` waits for a lock
+    forever: see ``without_endless_wait``.
     """
     if not _is_in_transaction_of_caller():
         return work
@@ -285,10 +283,10 @@ def beside_callers_transaction(work: Callable[P, T]) -> Callable[P, T]:
 
 @contextmanager
 def without_endless_wait(connection: BaseDatabaseWrapper) -> Iterator[None]:
-    """Run a transaction, which waits for a lock 5 seconds at most if it runs ``beside_callers_transaction``.
+    """Run a transaction. If it runs in ``beside_callers_transaction``, it waits at most 5 seconds for a lock.
 
     Raises:
-        TransactionManagementError: it did not get the lock in that time.
+        TransactionManagementError: the lock was not available in time.
     """
     if not _is_beside.get():
         yield
@@ -300,16 +298,16 @@ def without_endless_wait(connection: BaseDatabaseWrapper) -> Iterator[None]:
         if not is_lock_timeout(error):
             raise
         raise TransactionManagementError(
-            "the conversation is locked, probably by the transaction within which this event loop runs: the loop uses "
-            "another connection, and would wait for a transaction that waits for it. Commit before, or run the "
-            "coroutine by async_to_sync(…), which uses the same connection, in place of asyncio.run(…) and the like: "
-            "async_to_sync(Runner.run)(…) in place of Runner.run_sync(…)"
+            "the conversation is locked, probably by the transaction in which this event loop runs: the loop uses "
+            "another connection, and would deadlock with the transaction. Commit before, or run the coroutine with "
+            "async_to_sync(…), which uses the same connection, instead of asyncio.run(…): for example, "
+            "async_to_sync(Runner.run)(…) instead of Runner.run_sync(…)"
         ) from error
 
 
 def _is_in_transaction_of_caller() -> bool:
     loop = asyncio.get_running_loop()
-    asyncio._set_running_loop(None)  # within an event loop, Django gives each task connections of its own
+    asyncio._set_running_loop(None)  # in an event loop, Django gives each task its own connections
     try:
         return any(connection.in_atomic_block for connection in connections.all(initialized_only=True))
     finally:
@@ -323,7 +321,7 @@ def _patience(connection: BaseDatabaseWrapper) -> Iterator[None]:
         outer._from_testcase = True  # type: ignore[attr-defined]  # what is durable may be within
         with outer:
             with connection.cursor() as cursor:
-                # A pooler may give each another session.
+                # A pooler may use another session for each statement.
                 cursor.execute(f"SET LOCAL lock_timeout = '{_LOCK_PATIENCE}s'")
             yield
     elif connection.vendor == "mysql":
@@ -341,20 +339,21 @@ def _patience(connection: BaseDatabaseWrapper) -> Iterator[None]:
 
 
 class ConnectionNeeds(ThreadNeeds):
-    """The needs of connections. Those of a thread of its own are closed, or back in their pool, when the work is done.
+    """The needs of connections. Those of a separate thread are closed or returned to their pool after the work.
 
-    ``CONN_MAX_AGE`` keeps none of them: each of the threads would have one, alive or dead, for as long as the process.
+    ``CONN_MAX_AGE`` does not keep them, because otherwise each thread would keep a connection, alive or dead, until the
+    process ends.
 
-    Work stays in the thread of its caller, or in the one that tasks without such a thread share,
+    Work stays in the thread of its caller, or in the thread that tasks without such a thread share,
 
-    - while a transaction is open there, which somebody began there to change several things at once;
-    - if it changes a memory on SQLite, where all changes wait for one file, so that more threads gain nothing;
-    - if the database is SQLite's in memory, because that is another one in each thread.
+    - while a transaction is open there, which was opened to change several things together;
+    - if it changes a memory on SQLite, because all changes wait for one file, and more threads gain nothing;
+    - if the database is an SQLite database in memory, because each thread would have a different one.
     """
 
     def __init__(self) -> None:
         self._seen: WeakKeyDictionary[object, WeakSet[BaseDatabaseWrapper]] = WeakKeyDictionary()
-        """The connections of each thread that work came to, which stay the same objects, and end with it."""
+        """The connections that work used in each thread. They stay the same objects, and end with the thread."""
 
     def for_other_thread(self, work: Callable[[], T]) -> Callable[[], T]:
         return beside_callers_transaction(work)
@@ -384,7 +383,7 @@ class ConnectionNeeds(ThreadNeeds):
         return here
 
     def _stays(self, those: Iterable[BaseDatabaseWrapper], *, is_change: bool) -> bool:
-        # Attributes only: the connection of another thread may be looked at, not used.
+        # Attributes only, because the connection of another thread must not be used.
         if any(one.in_atomic_block or (one.connection is not None and not one.autocommit) for one in those):
             return True
         connection = connections[router.db_for_write(Conversation)]

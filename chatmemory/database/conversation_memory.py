@@ -34,11 +34,11 @@ from chatmemory.models import Conversation, WindowSettings
 
 
 class ConversationMemory(ChatMemory):
-    """The memory of a conversation, ``conversation.memory``. Its window is the row's, as it is when a change happens.
+    """The memory of a conversation, ``conversation.memory``, bounded by the current window of the conversation's row.
 
-    Each change is one transaction, returns its ``Change``, and raises
-    ``Conversation.DoesNotExist`` if the conversation has been erased. What else a caller demands of it, and does in its
-    transaction, are keyword arguments that all changes share: ``Terms``.
+    Each change is one transaction, and returns its ``Change``. It raises ``Conversation.DoesNotExist`` if the
+    conversation has been erased. All changes take the keyword arguments of ``Terms``, which add conditions, and work in
+    the same transaction.
     """
 
     def __init__(self, conversation: Conversation) -> None:
@@ -52,20 +52,19 @@ class ConversationMemory(ChatMemory):
         return str(self.conversation.memory_id)
 
     def target(self, **terms: Unpack[Terms]) -> Target:
-        """Return the target for a change."""
         return Target.of(self.conversation, **terms)
 
     def add(self, *messages: ChatMessage, idempotency_key: str | None = None, **terms: Unpack[Terms]) -> Change:
-        """Add messages, all or none, as if one after the other; evict what no longer fits.
+        """Add messages one after the other, all or none, and evict what no longer fits.
 
         Args:
-            messages: in the order in which they were said.
+            messages: the messages, in the order in which they were said.
             idempotency_key: 1 to 255 characters. A second call with the same key and messages changes nothing and
                 returns the original result.
 
         Raises:
-            TypeError: one of ``messages`` is no message.
-            ValueError: a text or key that no database can hold.
+            TypeError: an argument is not a message.
+            ValueError: databases cannot store a text or the key.
             IdempotencyConflictError: the key was already used with different messages.
         """
         return self.add_all(messages, idempotency_key=idempotency_key, **terms)
@@ -80,15 +79,15 @@ class ConversationMemory(ChatMemory):
         idempotency_key: str | None = None,
         **terms: Unpack[Terms],
     ) -> Change:
-        """Add the messages of a list, or those of a ``NewMessages``.
+        """Add a list of messages or a ``NewMessages``.
 
         Args:
-            messages: in the order in which they were said.
-            copy_of: the position of the message that they are copies of, so that the history leaves them out.
-            idempotency_key: as ``add`` takes it.
+            messages: the messages, in the order in which they were said.
+            copy_of: the position of the message of which these are copies. Copies are not in the history.
+            idempotency_key: as for ``add``.
 
         Raises:
-            TypeError, ValueError, IdempotencyConflictError: as ``add`` says.
+            TypeError, ValueError, IdempotencyConflictError: as for ``add``.
         """
         new = messages if copy_of is None else NewMessages(messages, copy_of=copy_of)
         return operations.add(self.target(**terms), new, idempotency_key=idempotency_key)
@@ -99,30 +98,30 @@ class ConversationMemory(ChatMemory):
         """Make ``messages`` the memory: keep the rows that stay, evict the others and what does not fit.
 
         Raises:
-            TypeError: one of ``messages`` is no message.
-            ValueError: a text that no database can hold.
+            TypeError: an item is not a message.
+            ValueError: databases cannot store a text.
         """
         return operations.rewrite(self.target(**terms), messages)
 
     aset = async_change(set)  # type: ignore[arg-type] # which mypy expects as the base class has it
 
     def clear(self, **terms: Unpack[Terms]) -> Change:
-        """Evict every message. The history keeps them."""
+        """Evict all messages. They stay in the history."""
         return operations.clear(self.target(**terms))
 
     aclear = async_change(clear)  # type: ignore[arg-type] # which mypy expects as the base class has it
 
     def erase(self, **terms: Unpack[Terms]) -> None:
-        """Delete the conversation and everything in it, locked first, so that nobody adds to what is half deleted."""
+        """Lock the conversation, then delete it with everything in it."""
         operations.erase(self.target(**terms))
 
     aerase = async_change(erase)
 
     def under_lock(self, work: Callable[[Change], None], **terms: Unpack[Terms]) -> Change:
-        """Do ``work`` in one transaction with the lock of the conversation's row, and leave the memory as it is.
+        """Run ``work`` in one transaction with the conversation's row locked. The memory stays unchanged.
 
         Args:
-            work: gets an empty change with the locked row. It is called again, with another one, if the database
+            work: takes an empty change with the locked row. It is called again, with another change, if the database
                 rolled the transaction back.
         """
         return self.target(**terms).change(work)
@@ -130,24 +129,24 @@ class ConversationMemory(ChatMemory):
     aunder_lock = async_change(under_lock)
 
     def messages(self) -> list[ChatMessage]:
-        """Return what the model gets now, in order. Nothing is written, even if the limit has become smaller."""
+        """Return the messages that the model gets now, in order. Nothing is written, even if the limit was lowered."""
         return read_window(Key.of(self.conversation, self._primary))
 
     def fitted(self) -> WindowTrial:
-        """Return the rows that the model gets now, as ``messages`` does, and those that have no room any more.
+        """Return the rows that the model gets now, as in ``messages``, and the rows that no longer fit.
 
-        They are of the version that ``conversation`` says. Where evicted rows are deleted, that version may be
-        gone: then ``conversation`` is read again.
+        They are of the version in ``conversation``. If evicted rows are deleted, this version may be gone, and
+        ``conversation`` is refreshed.
         """
         return fit_rows(self.conversation)
 
     afitted = async_read(fitted)
 
     def size(self, version: int | None = None) -> tuple[int, int]:
-        """Return the numbers of messages and of their characters, attributes included; no text is read.
+        """Return the number of messages and of their characters, including attributes. No text is read.
 
         Args:
-            version: that of a past memory; by default the present memory.
+            version: a past version; by default the current memory.
         """
         if version is None:
             return read_size(self.conversation)
@@ -158,10 +157,10 @@ class ConversationMemory(ChatMemory):
     asize = async_read(size)
 
     def at(self, version: int) -> list[ChatMessage]:
-        """Return the messages that the model got at ``version``, from 0 (none) to the current one.
+        """Return the messages that the model got at ``version``, from 0 (none) to the current version.
 
-        An answer was made from the memory at its ``added_in - 1``. With ``KEEP_HISTORY = False``
-        evicted messages are gone from past versions as well.
+        The model got the memory of version ``added_in - 1`` for an answer. With ``KEEP_HISTORY = False``, past versions
+        lack evicted messages.
 
         Raises:
             InvalidValueError: there was no such version.
@@ -188,9 +187,9 @@ class ConversationMemory(ChatMemory):
         placeholder: str = RESULT_CLEARED,
         **terms: Unpack[Terms],
     ) -> Change:
-        """Put placeholders in the place of old tool results that take more tokens than they. The calls stay.
+        """Replace old tool results by placeholders, if the placeholders take fewer tokens. The calls stay.
 
-        The results of the last turn and of pinned calls, and placeholders, stay as they are, so a second call changes
+        Results of the last turn and of pinned calls stay unchanged, and so do placeholders, so a second call changes
         nothing. The history keeps the results.
 
         Args:
@@ -199,8 +198,8 @@ class ConversationMemory(ChatMemory):
             placeholder: the text of the placeholders.
 
         Raises:
-            TypeError: ``exclude_tools`` is one text.
-            ValueError: ``keep`` is below zero, or ``placeholder`` is blank or no database can hold it.
+            TypeError: ``exclude_tools`` is a string.
+            ValueError: ``keep`` is negative, or ``placeholder`` is blank or cannot be stored.
         """
         target = self.target(**terms)
         return operations.clear_tool_results(target, keep=keep, exclude_tools=exclude_tools, placeholder=placeholder)
@@ -208,19 +207,19 @@ class ConversationMemory(ChatMemory):
     aclear_tool_results = async_change(clear_tool_results)
 
     def try_clearing(self, keep: int = RESULTS_KEPT, exclude_tools: Collection[str] = ()) -> tuple[dict[int, int], int]:
-        """Return what ``clear_tool_results`` would do; nothing is written.
+        """Return what ``clear_tool_results`` would do. Nothing is written.
 
         Returns:
-            the tokens of each result that it would clear, by position, and the tokens that this would free.
+            The tokens of each result that would be cleared, by position, and the tokens that this would free.
         """
         return try_clearing(self.conversation, keep=keep, exclude_tools=exclude_tools)
 
     atry_clearing = async_read(try_clearing)
 
     def pin(self, position: int, **terms: Unpack[Terms]) -> Change:
-        """Pin the message at ``position``: the window never evicts it, nor its call or its results.
+        """Pin the message at ``position``, so that the window never evicts it, its call or its results.
 
-        If whole turns leave, the user message of its turn stays as well. If it is pinned already, nothing changes.
+        With whole turns, the user message of its turn also stays. If the message is already pinned, nothing changes.
 
         Raises:
             ValueError: the message is not in the memory, or pinned messages would take more than half of the limit.
@@ -249,26 +248,26 @@ class ConversationMemory(ChatMemory):
             summarizer: the function that is to write the summary: a part is as large as one call of it takes.
 
         Returns:
-            None if there is too little to summarise, fewer than twice the tokens that a summary is expected to have, or
-            no room for such a summary.
+            None if there is too little to summarise (fewer than twice the expected tokens of a summary), or if there is
+                no room for a summary.
 
         Raises:
-            ValueError: ``keep`` is no percentage.
+            ValueError: ``keep`` is not a percentage.
         """
         return plan_compaction(self.conversation, keep=keep, summarizer=summarizer)
 
     aplan_compaction = async_read(plan_compaction)
 
     def apply_compaction(self, plan: CompactionPlan, text: str) -> Change | None:
-        """Put a summary in the place of the messages that ``plan`` covers, whatever was said or evicted since.
+        """Replace the messages that ``plan`` covers by a summary, no matter what was added or evicted since.
 
         Returns:
-            None, with nothing done, if some of them have been erased or taken out, another summary stands for them, or
-            they belong to the last turn now.
+            None if nothing was done, because some of the messages have been erased or removed, another summary covers
+                them, or they now belong to the last turn.
 
         Raises:
-            ValueError: ``text`` is blank, no database can hold it, it is not smaller than what it covers, or too
-                large for the window.
+            ValueError: ``text`` is blank, cannot be stored, is not smaller than what it covers, or does not fit the
+                window.
         """
         return apply_compaction(self.target(), plan, text)
 
@@ -277,18 +276,18 @@ class ConversationMemory(ChatMemory):
     def apply_text(
         self, through: int, text: str, *, idempotency_key: str | None = None, **terms: Unpack[Terms]
     ) -> Change:
-        """Put a summary of the caller's own in the place of all turns up to a position.
+        """Replace all turns up to a position by the caller's summary.
 
         Args:
-            through: the position of the last message that the summary covers: the end of a turn, and not of the
-                last.
-            text: the summary; it takes in the one before.
-            idempotency_key: as ``add`` takes it.
+            through: the position of the last message that the summary covers: the end of a turn, but not of the last
+                turn.
+            text: the summary, which includes the summary before it.
+            idempotency_key: as for ``add``.
 
         Raises:
-            CoveredError: there is nothing up to ``through`` that no summary covers.
+            CoveredError: everything up to ``through`` is already summarised.
             IdempotencyConflictError: the key was already used for another request.
-            UnusableSummaryError: as ``apply_compaction`` says.
+            UnusableSummaryError: as for ``apply_compaction``.
             ValueError: no turn ends at ``through``.
         """
         return apply_text(self.target(**terms), through, text, idempotency_key=idempotency_key)
@@ -304,7 +303,7 @@ class ConversationMemory(ChatMemory):
         the one before. After a failure those of earlier parts stay.
 
         Args:
-            summarizer: a function, sync or async, of messages and of the summary before them, or None.
+            summarizer: a sync or async function that takes messages and the summary before them (or None).
             keep: the percent of the limit, from 0 to 100, that stays in whole turns. The last turn always stays.
             if_due: whether to do nothing before it is due by ``compact_at``, or while a pause after a failure lasts.
             limit: the most summaries to make; by default as many as there are parts.
@@ -332,15 +331,14 @@ class ConversationMemory(ChatMemory):
         return await in_thread_for_functions(partial(self.compact, summarizer, keep=keep, if_due=if_due, limit=limit))
 
     def replay(self, **settings: Unpack[WindowSettings]) -> Replay:
-        """Return the figures of this conversation's requests, as they were or would have been under another window.
+        """Return the figures of this conversation's requests, as they were or as they would be with another window.
 
-        Without arguments these are the requests that really happened. With settings, they are the requests that would
-        have happened if the window had had these settings from the start; settings that are not given are the row's.
-        Nothing is written.
+        Without arguments, these are the requests that really happened. With settings, they are the requests with these
+        settings from the start; missing settings are those of the row. Nothing is written.
 
         Raises:
-            TypeError: a setting that does not exist, or ``model``: the tokens of a replay are those that are stored.
-            ValueError: a setting has no meaning.
+            TypeError: a setting is unknown or is ``model``, because a replay uses stored token counts.
+            ValueError: a setting is invalid.
         """
         (figures,) = self.replays([settings or None])
         return figures
@@ -348,13 +346,13 @@ class ConversationMemory(ChatMemory):
     areplay = async_read(replay)
 
     def replays(self, variants: Sequence[WindowSettings | None]) -> list[Replay]:
-        """Return what ``replay`` does under several windows, in one walk through the history.
+        """Return the results of ``replay`` for several windows, in one pass over the history.
 
         Args:
-            variants: the settings of each; None for what really happened.
+            variants: the settings of each window; None means what really happened.
 
         Raises:
-            TypeError, ValueError: as ``replay`` says.
+            TypeError, ValueError: as for ``replay``.
         """
         return replay(self.conversation, variants)
 
@@ -367,47 +365,47 @@ class ConversationMemory(ChatMemory):
         also: Callable[[Change], None] | None = None,
         **settings: Unpack[WindowSettings],
     ) -> Change:
-        """Change the given settings of the window, and evict at once what no longer fits.
+        """Change settings of the window, and evict what no longer fits.
 
-        A wider window never brings messages back. Another ``model`` counts the retained messages again. A window of
-        another kind without a ``limit`` gets the default limit of that kind.
+        A larger window never restores messages. Another ``model`` recounts the retained messages. A window of another
+        kind without a ``limit`` gets the default limit of that kind.
 
         Raises:
-            TypeError: a setting that does not exist.
-            ValueError: a setting has no meaning, or pinned messages would take more than half of the limit, and a
-                larger part than before.
+            TypeError: a setting is unknown.
+            ValueError: a setting is invalid, or pinned messages would take more than half of the limit, and a larger
+                part than before.
         """
         return operations.set_window(self.target(precondition=precondition, also=also), **settings)
 
     aset_window = async_change(set_window)
 
     def try_window(self, *, messages: Iterable[ChatMessage] = (), **settings: Unpack[WindowSettings]) -> WindowTrial:
-        """Return what ``set_window``, and then adding ``messages``, would do; nothing is written.
+        """Return what ``set_window``, followed by adding ``messages``, would do. Nothing is written.
 
         Raises:
-            TypeError: a setting that does not exist, or one of ``messages`` is no message.
-            ValueError: a setting has no meaning; pinned messages would take more than half of the limit, and a larger
-                part than before; or a text that no database can hold.
+            TypeError: a setting is unknown, or an item is not a message.
+            ValueError: a setting is invalid; pinned messages would take more than half of the limit, and a larger part
+                than before; or databases cannot store a text.
         """
         return try_window(self.conversation, messages=messages, **settings)
 
     atry_window = async_read(try_window)
 
     def to_format(self, name: str, *, cache: bool | str = False, tools: Sequence[Any] = ()) -> Any:
-        """Return the memory in a format of the registry, ``"openai"`` for example, as it is sent to a model.
+        """Return the memory in a registered format, such as ``"openai"``, to send it to a model.
 
-        The model's API accepts it. Where something had to be changed for that, the signal ``memory_repaired`` is sent.
+        The model's API accepts the result. If it had to be repaired, the signal ``memory_repaired`` is sent.
 
         Args:
             name: the format.
-            cache: with ``"anthropic"`` whether to mark what its prompt cache keeps: True or ``"5m"``, or ``"1h"`` for
-                what every request begins with. Other providers cache without marks.
-            tools: the definitions of the tools that are sent as well, as JSON. In a window of tokens the memory leaves
-                room for them, as a view: nothing is evicted. The setting ``reserve`` leaves room once and for all.
+            cache: with ``"anthropic"``, whether to mark what the prompt cache keeps: True or ``"5m"``, or ``"1h"`` for
+                the part with which all requests begin. Other providers cache without marks.
+            tools: the definitions of the tools in the same request, as JSON. In a window of tokens, the result leaves
+                room for them, but nothing is evicted. To leave room permanently, use the setting ``reserve``.
 
         Raises:
-            TypeError: ``tools`` are no JSON.
-            ValueError: there is no such format, it cannot express a message, or it has no marks for a cache.
+            TypeError: ``tools`` are not JSON.
+            ValueError: the format is unknown, cannot express a message, or has no cache marks.
         """
         messages, fresh = read_fresh_window(Key.of(self.conversation, self._primary), dumps(tools) if tools else "")
         return written_memory(self.conversation, messages, fresh, name, cache=cache)
@@ -416,5 +414,5 @@ class ConversationMemory(ChatMemory):
 
     @property
     def _primary(self) -> str:
-        # Never a replica: it may not have the latest messages and versions yet.
+        # Never a replica, which may lack the latest messages and versions.
         return router.db_for_write(Conversation, instance=self.conversation)

@@ -1,7 +1,7 @@
-"""Idempotency keys: a change that comes with one happens once, and a repetition returns the original result.
+"""Idempotency keys: a change with a key happens once, and a repeated call returns the original result.
 
-Keys are unique within a scope. The scope of an addition is its conversation, whose lock makes two that arrive at once
-queue; the scope of a creation is the owner.
+Keys are unique within a scope. The scope of an addition is its conversation, whose lock makes simultaneous requests
+queue. The scope of a creation is the owner.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from chatmemory.models.message import pins_until
 
 
 def check_key(key: str) -> None:
-    """Raise if ``key`` cannot be stored.
+    """Raise an error if ``key`` cannot be stored.
 
     Raises:
-        InvalidValueError: it is no string of 1 to 255 characters that a database can hold.
+        InvalidValueError: ``key`` is not a string of 1 to 255 characters that databases can store.
     """
     if not isinstance(key, str) or not 0 < len(key) <= 255:
         raise InvalidValueError(
@@ -40,7 +40,7 @@ def check_key(key: str) -> None:
 
 
 def fingerprint(text: str) -> str:
-    """Return a hash of a request's text, 64 hexadecimal digits: another one for another request."""
+    """Return a hash of a request's text: 64 hexadecimal digits."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -57,16 +57,16 @@ def scope_of_owner(owner: Any) -> str:
 def keys_of(conversation: Conversation) -> QuerySet[IdempotencyKey]:
     """Return the keys of additions to ``conversation``.
 
-    The query names the conversation as well as the scope, because tables may be distributed by it.
+    The query filters by conversation and scope, because tables may be distributed by conversation.
     """
     keys = IdempotencyKey.objects.using(conversation._state.db or "default")
     return keys.filter(conversation=conversation, scope=scope_of(conversation))
 
 
 def keys_of_owner(owner: Any, key: str, database: str) -> QuerySet[IdempotencyKey]:
-    """Return the keys with which ``owner`` has made conversations.
+    """Return the keys with which ``owner`` has created conversations.
 
-    Where names are kept in a table of their own, they are only those of the conversation that ``key`` has made.
+    If names are in a separate table, the result contains only the keys of the conversation that ``key`` has created.
     """
     keys = IdempotencyKey.objects.using(database).filter(scope=scope_of_owner(owner))
     names = kept_names(database)
@@ -76,15 +76,16 @@ def keys_of_owner(owner: Any, key: str, database: str) -> QuerySet[IdempotencyKe
 
 
 def made_by(owner: Any, key: str, conversation: UUID, database: str) -> UUID:
-    """Return the primary key of the conversation that ``owner`` makes with ``key``: another one if it was used before.
+    """Return the primary key of the conversation that ``owner`` creates with ``key``. It differs if the key was already
+    used.
 
-    The constraint of the table finds that out as well, unless names are kept in a table of their own.
+    The constraint of the table also finds this out, unless names are in a separate table.
 
     Args:
         owner: the user.
         key: the key.
-        conversation: the primary key of the conversation that is to be made.
-        database: the alias of the database, within whose transaction it is made.
+        conversation: the primary key of the conversation to create.
+        database: the alias of the database, in whose transaction it is created.
     """
     names = kept_names(database)
     return conversation if names is None else names.claim(database, key_name(scope_of_owner(owner), key), conversation)
@@ -98,17 +99,18 @@ def make_conversation(
     key: str | None,
     request: str,
 ) -> str:
-    """Insert the conversation of an owner, with the key of its creation, in one transaction; return its account.
+    """Insert the conversation of an owner, with the key of its creation, in one transaction. Return its account.
 
     Args:
-        new: makes the unsaved row. It is called again if the database rolled the transaction back.
+        new: returns the unsaved row. It is called again if the database rolled the transaction back.
         database: the alias of the database.
-        account: returns what is told of the stored row, now and when ``key`` comes again; what it raises undoes all.
-        key: the key; None for none.
+        account: returns the result for the stored row, which is also the result of repeated requests. Its exceptions
+            undo everything.
+        key: the key, or None.
         request: the fingerprint of the request.
 
     Raises:
-        IntegrityError: the owner has a conversation of this name, or of this key.
+        IntegrityError: the owner already has a conversation with this memory ID or key.
     """
 
     def transact() -> str:
@@ -128,36 +130,36 @@ def make_conversation(
 
 
 def find_key(keys: QuerySet[IdempotencyKey], key: str, request: str) -> IdempotencyKey | None:
-    """Return the record of a key that came before, or None.
+    """Return the record of a key that was already used, or None.
 
     Args:
-        keys: of one scope.
+        keys: the keys of one scope.
         key: the key.
-        request: the fingerprint of the request at hand.
+        request: the fingerprint of the current request.
 
     Raises:
-        IdempotencyConflictError: the key came with another request.
+        IdempotencyConflictError: the key was already used with another request.
     """
     found = keys.filter(key=key).first()
     if found is not None and found.fingerprint != request:
         raise IdempotencyConflictError(
-            "idempotency key %(key)s was used before, with another request; take a new key", key=repr(key)
+            "idempotency key %(key)s was already used with another request; use a new key", key=repr(key)
         )
     return found
 
 
 def recall(change: Change, key: str, messages: str) -> bool:
-    """Make ``change`` the account of the addition that ``key`` came with before, and return whether there was one.
+    """Fill ``change`` with the result of the addition that already used ``key``. Return whether there was one.
 
-    With ``KEEP_HISTORY = False`` messages that were deleted since are missing in it.
+    With ``KEEP_HISTORY = False``, the result lacks messages that were deleted since.
 
     Args:
-        change: empty.
+        change: an empty change.
         key: the key.
-        messages: the fingerprint of those that are to be added.
+        messages: the fingerprint of the messages to add.
 
     Raises:
-        IdempotencyConflictError: the key came with other messages.
+        IdempotencyConflictError: the key was already used with different messages.
     """
     conversation = change.conversation
     found = find_key(keys_of(conversation), key, messages)
@@ -177,7 +179,7 @@ def recall(change: Change, key: str, messages: str) -> bool:
 
 
 def places(conversation: Conversation, key: str) -> tuple[int, int | None]:
-    """Return the position of the last message that was added with ``key``, and that of its answer, None if not noted.
+    """Return the position of the last message that was added with ``key``, and that of its answer, or None if unknown.
 
     The messages may have been deleted since.
 
@@ -189,11 +191,11 @@ def places(conversation: Conversation, key: str) -> tuple[int, int | None]:
 
 
 def note_answer(conversation: Conversation, key: str) -> None:
-    """Note that the next message answers those that were added with ``key``.
+    """Record that the next message answers the messages that were added with ``key``.
 
     Args:
         conversation: the locked conversation.
-        key: the key; nothing is done if it has been purged.
+        key: the key. If it has been purged, nothing is done.
     """
     keys = keys_of(conversation).filter(key=key)
     for account in keys.values_list("account", flat=True):
@@ -209,12 +211,12 @@ def _as_of(row: Message, version: int, token_count: int) -> None:
 
 
 def remember(change: Change, key: str, messages: str) -> None:
-    """Store the account of ``change`` under ``key``, in its transaction.
+    """Store the result of ``change`` under ``key``, in the transaction of the change.
 
     Args:
-        change: written.
+        change: the written change.
         key: the key.
-        messages: the fingerprint of those that it added.
+        messages: the fingerprint of the added messages.
     """
     conversation = change.conversation
     given = [row.position for row in change.added if row.origin != Origin.CLEARED]

@@ -1,6 +1,6 @@
-"""The messages that a change brings in, encoded once, and counted before anything is locked.
+"""The messages that a change adds, encoded once, and counted before anything is locked.
 
-Another framework's own forms of them may come along, and are stored beside their text.
+Another framework's native forms of the messages may be stored with them.
 """
 
 from __future__ import annotations
@@ -22,36 +22,36 @@ from chatmemory.models.message import to_columns
 
 @dataclass(frozen=True)
 class NativeForms:
-    """One framework's own forms of some messages."""
+    """One framework's native forms of messages."""
 
     framework: str
-    """The key of its forms in the column."""
+    """The name of the framework, which is its key in the column."""
 
     forms: Sequence[Any]
-    """A JSON value for each message; None if the framework can make it of the message alone."""
+    """A JSON value for each message; None if the framework can derive it from the message."""
 
     def columns(self) -> list[str | None]:
         """Return the column ``native`` of each message.
 
         Raises:
-            ValueError: a form is no JSON; a float that is not finite, for one.
-            TypeError: the same, of another type.
+            ValueError: a form is not JSON, for example a float that is not finite.
+            TypeError: a value in a form is not JSON.
         """
         return [
-            # Everything beyond ASCII is escaped: no database refuses it.
+            # All non-ASCII characters are escaped, so every database accepts the text.
             None if form is None else json.dumps({self.framework: form}, allow_nan=False, separators=(",", ":"))
             for form in self.forms
         ]
 
     def comparable(self, column: str | None) -> str | None:
-        """Return this framework's form as canonical text, to compare it; None if the column has none."""
+        """Return this framework's form as canonical text for comparisons, or None."""
         form = None if column is None else json.loads(column).get(self.framework)
         return None if form is None else json.dumps(form, sort_keys=True)
 
     def onto(self, column: str | None, new: str | None) -> str | None:
-        """Return the column of a message that had ``column``, and of which this framework now has the form in ``new``.
+        """Return ``column`` with this framework's form replaced by the one in ``new``.
 
-        The forms of other frameworks stay: the message is the same.
+        The forms of other frameworks stay, because the message is the same.
         """
         kept = {} if column is None else json.loads(column)
         kept.pop(self.framework, None)
@@ -60,20 +60,19 @@ class NativeForms:
 
 
 class NewMessages(Sequence[ChatMessage]):
-    """Messages with the columns of their rows, and with their tokens as far as they were counted."""
+    """Messages with the columns of their rows, and with the token counts that are known."""
 
     def __init__(
         self, messages: Iterable[ChatMessage], native: NativeForms | None = None, *, copy_of: int | None = None
     ) -> None:
-        """
-        Args:
-            messages: in order.
+        """Args:
+            messages: the messages, in order.
             native: another framework's forms of them.
-            copy_of: the position of the message that they are copies of, so that the history leaves them out.
+            copy_of: the position of the message of which these are copies. Copies are not in the history.
 
         Raises:
-            TypeError: one of ``messages`` is no message.
-            ValueError: a text that no database can hold, or a form that is no JSON.
+            TypeError: an item is not a message.
+            ValueError: databases cannot store a text, or a form is not JSON.
         """
         self.native = native
         self._state: dict[str, Any] = {}
@@ -88,7 +87,7 @@ class NewMessages(Sequence[ChatMessage]):
 
     @classmethod
     def of(cls, messages: Iterable[ChatMessage], native: NativeForms | None = None) -> NewMessages:
-        """Return ``messages`` if they are encoded already, else encode them."""
+        """Encode ``messages``, unless they are already encoded."""
         if isinstance(messages, cls) and (native is None or native is messages.native):
             return messages
         return cls(messages, native)
@@ -110,14 +109,14 @@ class NewMessages(Sequence[ChatMessage]):
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash that differs if a message differs: 64 hexadecimal digits. Native forms do not count."""
+        """A hash of the messages without native forms: 64 hexadecimal digits."""
         columns = [(each["type"], each["text"], each["payload"]) for each in self._columns]
         return hashlib.sha256(dumps(columns).encode()).hexdigest()
 
     def token_counts(self, estimator: TokenCountEstimator) -> list[int]:
         """Return the tokens of each message. Only the first call for a model counts.
 
-        Counting is what takes time in a change, so the first call belongs before any lock.
+        Counting is the slow part of a change, so make the first call before any lock.
         """
         model = model_name_of(estimator)
         if model not in self._counts:
@@ -125,7 +124,7 @@ class NewMessages(Sequence[ChatMessage]):
         return self._counts[model]
 
     def rows(self, estimator: TokenCountEstimator) -> list[Message]:
-        """Return unsaved rows without positions, counted by ``estimator``; each call returns new ones."""
+        """Return new unsaved rows without positions, counted by ``estimator``."""
         counts = self.token_counts(estimator)
         return [
             Message(**columns, token_count=count, **self._state)

@@ -1,12 +1,12 @@
-"""Read the rows of conversations: in parts that a statement bears, as a memory, and as the request before an answer.
+"""Read the rows of conversations: in batches, as a memory, and as the request before an answer.
 
-The prefix of an answer is all that stands before it in the memory. Anthropic binds a model's thinking to it, and may
-refuse a request with thinking whose prefix has changed. An addition at the end leaves every prefix as it was. After any
-other change, the thinking of all messages that were there is stale. So one number of a conversation is enough: the
-version of the last such change.
+The prefix of an answer is everything before it in the memory. Anthropic signs a model's thinking for its prefix, and
+may refuse a request with thinking whose prefix has changed. An addition at the end leaves every prefix unchanged. After
+any other change, the thinking of all existing messages is stale. Therefore, one number for each conversation is enough:
+the version of the last such change.
 
-The request before an answer has the memory of the version before, and what the answer's own change added before it
-and kept. A placeholder that came in that change is not among them: it took its place when the change was over.
+The request before an answer contains the memory of the version before, and the messages that the answer's own change
+added before the answer and kept. It does not contain placeholders of that change, which were inserted at its end.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from chatmemory.formats.validity import Repair
 
 ROWS_AT_ONCE = 500
-"""The most rows that one statement names: SQLite bounds its parameters, MariaDB its bytes."""
+"""The maximum number of rows in one statement: SQLite limits parameters, MariaDB limits bytes."""
 
 CHARS = Length("text") + Coalesce(Length("payload"), 0) + Coalesce(Length("native"), 0)
 """The number of characters of a message, counted by the database."""
@@ -40,17 +40,17 @@ CHARS = Length("text") + Coalesce(Length("payload"), 0) + Coalesce(Length("nativ
 _ROWS = 500
 _CHARS = 1_000_000
 
-# Beside a column of 32 bits PostgreSQL's driver may send a number as one of them, and drop the rest.
+# With a column of 32 bits, PostgreSQL's driver may send the number as 32 bits, and drop the rest.
 _ORDER_AT_THE_END = F("position") * Value(ORDER_STEP, BigIntegerField())
 _MOVED = Q(type=ChatMessageType.SYSTEM.value) | ~Q(memory_order=_ORDER_AT_THE_END)
 
 NOT_AT_THE_END = Q(position__gt=0) & _MOVED
-"""The condition of the rows for which ``is_at_the_end`` is false."""
+"""The condition for rows for which ``is_at_the_end`` is false."""
 
 _NEAR = 1000
 
 ANSWERS = Q(type=ChatMessageType.AI.value, origin=Origin.SAID)
-"""The condition of the rows for which ``is_answer`` is true."""
+"""The condition for rows for which ``is_answer`` is true."""
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Model)
@@ -60,49 +60,49 @@ Kept = TypeVar("Kept")
 
 @dataclass(frozen=True)
 class MemoryBound:
-    """The largest memory that a caller reads at once.
+    """The maximum memory that a caller reads at once.
 
-    A window does not bound characters: thinking, attributes and media have few tokens or none, however long they are.
+    A window does not bound characters: thinking, attributes and media may be long, with few tokens or none.
     """
 
     messages: int
 
     chars: int
-    """Text, attributes and native forms, as ``CHARS`` counts them."""
+    """The characters of text, attributes and native forms, as in ``CHARS``."""
 
     def allows(self, messages: int, chars: int) -> bool:
-        """Return whether a memory of so many messages with so many characters is small enough."""
+        """Return whether a memory of this size is small enough."""
         return messages <= self.messages and chars <= self.chars
 
     def check(self, messages: int, chars: int) -> None:
-        """Raise if a memory of so many messages with so many characters is too large.
+        """Raise an error if a memory of this size is too large.
 
         Raises:
-            MemoryTooLargeError: it is.
+            MemoryTooLargeError: the memory is too large.
         """
         if not self.allows(messages, chars):
             raise MemoryTooLargeError(messages, chars, self.messages, self.chars)
 
 
 def request_bound() -> MemoryBound:
-    """Return the largest memory that one request reads, as the settings say."""
+    """Return the maximum memory that one request reads, from the settings."""
     return MemoryBound(setting("MAX_MEMORY_MESSAGES"), setting("MAX_MEMORY_CHARS"))
 
 
 def rows_of(conversation: Conversation) -> MessageQuerySet:
-    """Return the messages of a conversation, on the database that it was read from."""
+    """Return the messages of a conversation, in the database from which it was read."""
     return Message.objects.using(conversation._state.db).filter(conversation=conversation)
 
 
 def on_primary(conversations: QuerySet[Conversation] | None) -> ConversationQuerySet:
-    """Return ``conversations`` (None for all) on the database that is written to, unless ``using()`` named another."""
+    """Return ``conversations`` (None means all) in the database for writes, unless ``using()`` named another."""
     chosen: Any = Conversation.objects.all() if conversations is None else conversations
     rows: ConversationQuerySet = chosen.using(alias_for_writes(chosen))
     return rows
 
 
 def chunks(rows: list[T], size: int = ROWS_AT_ONCE) -> Iterator[list[T]]:
-    """Yield ``rows`` in parts that one statement can name."""
+    """Yield ``rows`` in batches for one statement each."""
     for start in range(0, len(rows), size):
         yield rows[start : start + size]
 
@@ -110,13 +110,13 @@ def chunks(rows: list[T], size: int = ROWS_AT_ONCE) -> Iterator[list[T]]:
 def pages(rows: QuerySet[M], size: int = 100, by: str = "pk") -> Iterator[list[M]]:
     """Yield every row once, in pages by a key.
 
-    ``iterator()`` would be one statement, but MariaDB's driver fetches all its rows at once, and PostgreSQL's opens a
-    server-side cursor: behind a pooler in transaction mode that reads the rows of other processes.
+    ``iterator()`` would take one statement, but MariaDB's driver fetches all its rows at once, and PostgreSQL's driver
+    opens a server-side cursor, which reads rows of other processes behind a pooler in transaction mode.
 
     Args:
-        rows: in any order. Rows may be added and deleted meanwhile.
-        size: the rows of a page, above zero.
-        by: the field that orders the rows; each has another value.
+        rows: the rows, in any order. Rows may be added and deleted meanwhile.
+        size: the number of rows of a page, greater than zero.
+        by: a unique field, by which the rows are ordered.
     """
     ordered = rows.order_by(by)
     page = retry(rows.db, lambda: list(ordered[:size]))
@@ -152,8 +152,8 @@ def read_in_parts(rows: QuerySet[Message], after: int = -1) -> Iterator[Message]
 def read_rows(conversation: Conversation) -> list[Message]:
     """Return the rows of a conversation's memory, in order.
 
-    They are of the version that ``conversation`` says. Where evicted rows are deleted, that version may be gone: then
-    ``conversation`` is read again, and the rows are of its new version.
+    They are of the version in ``conversation``. If evicted rows are deleted, this version may be gone. Then
+    ``conversation`` is refreshed, and the rows are of its new version.
     """
     while True:
         rows = list(rows_of(conversation).in_memory_at(conversation.version))
@@ -168,28 +168,28 @@ def read_rows(conversation: Conversation) -> list[Message]:
 def is_at_the_end(row: Message) -> bool:
     """Return whether a row was added at the end of what the model gets.
 
-    APIs take the system message apart, before all others, wherever it stands in the memory.
+    APIs take the system message separately, before all others, wherever it is in the memory.
     """
     return row.position == 0 or (row.type != ChatMessageType.SYSTEM and row.memory_order == row.position * ORDER_STEP)
 
 
 def prefix_version_at(conversation: Conversation, version: int, *, last: int | None = None) -> int:
-    """Return what ``prefix_version`` was at a past version of ``conversation``.
+    """Return the ``prefix_version`` at a past version of ``conversation``.
 
     Args:
         conversation: the conversation.
         version: the version.
-        last: the last position that the version had, if it is known: then no message after it is looked at.
+        last: the last position of the version, if known. Then no later message is read.
     """
     if conversation.prefix_version <= version:
         return conversation.prefix_version
     if conversation.purged_count:
-        return version  # it cannot be known of rows that are gone
+        return version  # unknown for deleted rows
     rows = rows_of(conversation).order_by()
     left = rows.filter(evicted_in__lte=version).order_by("-evicted_in", "-memory_order")
     latest, behind = left.values_list("evicted_in", "position").first() or (None, 0)
-    # What came in a later version than the latest in which a message left stands behind that message. There is one
-    # lower bound of the positions, for SQLite would heed any of several.
+    # What was added in a later version than the last eviction comes after the evicted message. There is one lower bound
+    # of the positions, because SQLite would use any of several.
     came = rows.filter(_MOVED, added_in__lte=version, position__gt=behind)
     if last is not None:
         came = came.filter(position__lte=last)
@@ -202,7 +202,7 @@ def fresh_rows(rows: Iterable[Message], prefix_version: int) -> list[int]:
 
 
 class PastRow(Protocol):
-    """The columns of a row that tell who said the message."""
+    """The columns of a row that identify the speaker."""
 
     @property
     def type(self) -> str: ...
@@ -212,16 +212,16 @@ class PastRow(Protocol):
 
 
 def is_answer(row: PastRow) -> bool:
-    """Return whether the model said the message."""
+    """Return whether the message is an answer of the model."""
     return row.type == ChatMessageType.AI and row.origin == Origin.SAID
 
 
 def requests_among(added: Iterable[Row], kept: Callable[[Row], Kept | None]) -> Iterator[list[Kept]]:
-    """Yield, for each answer among the messages of one change, what joined its request since the answer before.
+    """Yield, for each answer among the messages of one change, what was added to its request since the answer before.
 
     Args:
         added: the messages of the change, by position.
-        kept: returns the message as the memory has it after the change; None if it is not there, or is a placeholder.
+        kept: returns the message in the memory after the change; None if it is not there, or is a placeholder.
     """
     joined: list[Kept] = []
     for row in added:
@@ -244,9 +244,9 @@ def request_before(answer: Message) -> MessageQuerySet:
 
 
 def lost_with_answer(answer: Message) -> MessageQuerySet:
-    """Return the rows that came before ``answer`` in its own change and left in it: nobody recorded what came first.
+    """Return the rows that were added before ``answer`` and evicted in the same change. Their order is unknown.
 
-    Of a change that brought thousands only the last thousand before the answer are looked at.
+    Only the last thousand messages before the answer are read.
     """
     version = answer.added_in
     near = (answer.position - _NEAR, answer.position - 1)
@@ -257,7 +257,7 @@ def lost_with_answer(answer: Message) -> MessageQuerySet:
 
 
 def fresh_rows_of_request(conversation: Conversation, answer: Message, rows: list[Message]) -> list[int]:
-    """Return the indexes of the ``rows`` of a request before which nothing had changed since they were added."""
+    """Return the indexes of the ``rows`` of a request that have an unchanged prefix since they were added."""
     before = answer.added_in - 1
     moved = any(row.added_in == answer.added_in and not is_at_the_end(row) for row in rows)
     if moved:
@@ -273,17 +273,17 @@ def written_memory(
     *,
     cache: Any = False,
 ) -> Any:
-    """Return the messages in a format of the registry; send ``memory_repaired`` if they had to be repaired.
+    """Return the messages in a registered format. If they had to be repaired, send ``memory_repaired``.
 
     Args:
         conversation: the conversation.
         messages: its memory.
-        fresh: the indexes of the messages before which nothing has changed.
+        fresh: the indexes of the messages with an unchanged prefix.
         format: the name of the format.
         cache: see ``MessageFormat.write_memory``.
 
     Raises:
-        ValueError: there is no such format, or it has no marks for a cache.
+        ValueError: the format is unknown, or has no cache marks.
         UnsupportedContentError: a ``ValueError``; the format cannot express a message.
     """
     repairs: list[Repair] = []

@@ -1,7 +1,7 @@
-"""The hot reads and writes, in SQL that is built once: a snapshot, the memory; new rows, evictions and counters.
+"""The frequent reads and writes, in SQL that is built once: a snapshot, the memory, new rows, evictions and counters.
 
-The ORM would build such queries, and objects of whole rows, anew each time, which takes several times as long as the
-database needs. Rarer and larger reads and writes go through the ORM.
+The ORM would build these queries and whole objects anew each time, which takes several times as long as the database
+needs. Rarer and larger reads and writes use the ORM.
 """
 
 from __future__ import annotations
@@ -27,34 +27,29 @@ Row = tuple[Any, ...]
 COLUMNS = [field.attname for field in Message._meta.concrete_fields]
 
 message_columns = itemgetter(*map(COLUMNS.index, ("type", "text", "payload")))
-"""Returns type, text and payload of a row."""
 
 token_count = itemgetter(COLUMNS.index("token_count"))
-"""Returns the tokens of a row."""
 
 status_columns = itemgetter(*map(COLUMNS.index, ("origin", "pins")))
-"""Returns origin and pins of a row."""
 
 place_columns = itemgetter(*map(COLUMNS.index, ("position", "memory_order")))
-"""Returns position and memory order of a row."""
 
 text_columns = itemgetter(*map(COLUMNS.index, ("text", "payload", "native")))
-"""Returns text, payload and native form of a row: the columns that may be long."""
+"""Returns the columns of a row that may be long."""
 
 primary_key = itemgetter(COLUMNS.index("id"))
-"""Returns the primary key of a row."""
 
 M = TypeVar("M", bound=models.Model)
 
 
 def message_of(row: Row, database: str) -> Message:
-    """Return the message of a row as an object."""
+    """Return a row as a message."""
     return instance_of(Message, row, database)
 
 
 @cache
 def _converted(model: type[models.Model]) -> tuple[tuple[int, Any], ...]:
-    """Return the columns that a driver may return in another type than the field's, each with its index."""
+    """Return the columns, by index, that a driver may return in another type than the field's."""
     plain = (models.CharField, models.TextField, models.IntegerField)
     return tuple(
         (index, field.get_col(model._meta.db_table))
@@ -64,7 +59,7 @@ def _converted(model: type[models.Model]) -> tuple[tuple[int, Any], ...]:
 
 
 def instance_of(model: type[M], row: Row, database: str) -> M:
-    """Return the object of a whole row of ``model``."""
+    """Return a whole row as an instance of ``model``."""
     connection = connections[database]
     values = list(row)
     for index, column in _converted(model):
@@ -78,10 +73,10 @@ _CHANGING = (*WINDOW_SETTINGS, *COUNTERS)
 
 
 def lock(key: Key, known: Conversation | None = None) -> Conversation | None:
-    """Lock a conversation until the transaction ends, and return it; None if it is missing.
+    """Lock a conversation until the transaction ends, and return it, or None.
 
     Args:
-        key: of the conversation.
+        key: the key of the conversation.
         known: the same conversation, read before, if only the columns that a change writes must be read again.
     """
     sql = statements(key.database)
@@ -97,10 +92,10 @@ def lock(key: Key, known: Conversation | None = None) -> Conversation | None:
 
 
 def read_snapshot(key: Key, known: Conversation | None, size: int) -> tuple[Conversation, list[Row]] | None:
-    """Return a conversation and the oldest ``size`` rows of its memory, at one moment; None if it is missing.
+    """Return a conversation and the oldest ``size`` rows of its memory, read at one moment, or None.
 
     Args:
-        key: of the conversation.
+        key: the key of the conversation.
         known: the same conversation, read before. Without it, the columns that no change writes are deferred.
         size: the number of rows.
     """
@@ -119,7 +114,7 @@ def read_snapshot(key: Key, known: Conversation | None, size: int) -> tuple[Conv
 
 def _updated(known: Conversation, changing: Row, database: str) -> Conversation:
     conversation = type(known).__new__(type(known))
-    vars(conversation).update(known.__getstate__())  # as copy() does, by way of all that pickling needs
+    vars(conversation).update(known.__getstate__())  # a copy, like copy(), but without its overhead
     conversation._state.db = database
     vars(conversation).update(zip(_CHANGING, changing, strict=True))
     for name in FLAGS:  # SQLite and MariaDB return 0 or 1
@@ -129,7 +124,7 @@ def _updated(known: Conversation, changing: Row, database: str) -> Conversation:
 
 
 def read_size(conversation: Conversation) -> tuple[int, int]:
-    """Return the numbers of messages and of characters of the memory."""
+    """Return the number of messages and of characters of the memory."""
     connection, database = connection_of(conversation)
     with connection.cursor() as cursor:
         cursor.execute(statements(database).size, [prepared_id(conversation, connection)])
@@ -146,7 +141,7 @@ def read_oldest(conversation: Conversation, start: int, size: int) -> list[Row]:
 
 
 def read_memory(key: Key) -> list[Row]:
-    """Return the memory in order: the columns that ``Statements.memory`` names, of each message."""
+    """Return the columns of ``Statements.memory`` for each message of the memory, in order."""
 
     def read() -> list[Row]:
         with connections[key.database].cursor() as cursor:
@@ -156,10 +151,10 @@ def read_memory(key: Key) -> list[Row]:
     return retry(key.database, read)
 
 
-_MOST_ROWS = 50  # SQLite bounds the parameters of a statement
+_MOST_ROWS = 50  # SQLite limits the parameters of a statement
 
 CHARS_AT_ONCE = 1_000_000
-"""The most characters that one statement writes."""
+"""The maximum number of characters that one statement writes."""
 
 _CONVERSATION, _CREATED_AT, _EVICTED_IN, _EVICTED_AT, _REASON = map(
     INSERTED.index, ("conversation_id", "created_at", "evicted_in", "evicted_at", "eviction_reason")
@@ -177,19 +172,18 @@ def save(
     evicted: Sequence[tuple[Row | Message, EvictionReason]],
     guards: Sequence[Any] = (),
 ) -> bool:
-    """Insert new rows, mark stored ones as evicted, and write the counters, within the caller's transaction.
+    """Insert new rows, mark stored ones as evicted, and write the counters, in the caller's transaction.
 
-    The conversation is locked, so that a row that conflicts with a position is the very row of ``evicted``.
+    The conversation is locked, so a row that conflicts with a position is the same row as in ``evicted``.
 
     Args:
-        conversation: locked, unless there are ``guards``.
-        added: unsaved rows with their places, at most as many as fit one statement.
-        evicted: stored rows. If they fit the statement of ``added``, too, they need no statement of their own.
-        guards: the values that ``WINDOW_SETTINGS`` and ``COUNTERS`` must
-            still have.
+        conversation: the conversation, locked unless there are ``guards``.
+        added: unsaved rows with positions, at most as many as fit one statement.
+        evicted: stored rows. If they also fit the statement of ``added``, they need no other statement.
+        guards: the values that ``WINDOW_SETTINGS`` and ``COUNTERS`` must still have.
 
     Returns:
-        False if they have others; then nothing was written.
+        False if the values have changed, and nothing was written.
     """
     connection, database = connection_of(conversation)
     sql = statements(database)
@@ -220,7 +214,7 @@ def save_at_once(
     evicted: Sequence[tuple[Row | Message, EvictionReason]],
     guards: Sequence[Any],
 ) -> bool:
-    """Save with ``guards`` in a transaction of its own, in one statement where the database can; see ``save``."""
+    """Save with ``guards`` in a separate transaction, in one statement if the database supports it; see ``save``."""
     connection, database = connection_of(conversation)
     sql = statements(database)
     if sql.at_once is None or not fits_one_statement(added, evicted):
@@ -240,16 +234,16 @@ def save_at_once(
 
 
 def fits_one_statement(added: Sequence[Message], evicted: Sequence[tuple[Row | Message, EvictionReason]] = ()) -> bool:
-    """Return whether these rows, as long as they are, can be written in one statement."""
+    """Return whether these rows can be written in one statement."""
     if len(added) + len(evicted) > _MOST_ROWS:
         return False
     return sum(map(chars_of, added)) + sum(chars_of(row) for row, _ in evicted) <= CHARS_AT_ONCE
 
 
 def chars_of(row: Row | Message) -> int:
-    """Return the number of characters of the columns that may be long; more than a statement has if it is unknown."""
+    """Return the number of characters of the columns that may be long; more than ``CHARS_AT_ONCE`` if unknown."""
     if isinstance(row, Message) and row.get_deferred_fields():
-        return CHARS_AT_ONCE + 1  # its text was not read, because it may be long
+        return CHARS_AT_ONCE + 1  # its text was deferred, because it may be long
     long = (row.text, row.payload, row.native) if isinstance(row, Message) else text_columns(row)
     return sum(len(text or "") for text in long)
 
@@ -287,7 +281,6 @@ def _rows(
 
 
 def key_of(row: Row | Message) -> Any:
-    """Return the primary key of a row."""
     return row.pk if isinstance(row, Message) else primary_key(row)
 
 

@@ -1,11 +1,11 @@
-"""The SQL of the hot reads and writes, for each database that Django knows, and the key that names a conversation.
+"""The SQL of the frequent reads and writes, for each database of Django, and the key of a conversation.
 
-Tables and columns are named by the models, and what differs between databases comes from Django's backends. Each
+The names of tables and columns come from the models, and the differences between databases from Django's backends. Each
 statement is built once for a database.
 
-An addition reads the conversation with its oldest rows (``snapshot``) and writes with ``at_once`` where the database
-can, else with ``counters`` and ``insert``. Under the lock it runs ``lock``, ``oldest`` if something must leave,
-``counters`` and ``insert``. A read of the memory runs ``memory``.
+An addition reads the conversation with its oldest rows (``snapshot``), and writes with ``at_once`` if the database
+supports it, otherwise with ``counters`` and ``insert``. Under the lock, it runs ``lock``, ``oldest`` if something must
+be evicted, ``counters`` and ``insert``. A read of the memory runs ``memory``.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from chatmemory.models.conversation_names import NOBODY, kept_names, located
 
 @dataclass(frozen=True)
 class Key:
-    """The column and values that name one conversation."""
+    """The column and the values that identify a conversation."""
 
     database: str
     """The alias of the database."""
 
     column: str
-    """``"id"``; or ``"memory_id"``, which is unique per owner; or ``"located"``: all of them, where names are kept."""
+    """``"id"``; ``"memory_id"``, which is unique per owner; or ``"located"``: both, if names are in a separate table.
+    """
 
     values: tuple[Any, ...]
     """The values, prepared for the database."""
 
     @classmethod
     def of(cls, conversation: Conversation, database: str) -> Key:
-        """Return the primary key of a conversation."""
         return cls(database, "id", (prepared_id(conversation, connections[database]),))
 
     @classmethod
     def named(cls, owner: Any, memory_id: str, database: str) -> Key:
-        """Return the key of the conversation that ``owner`` (None: no owner) has under ``memory_id``."""
+        """Return the key of the conversation with this owner (None: no owner) and memory ID."""
         prepared = ""
         if owner is not None:
             prepared = owner._meta.pk.get_db_prep_value(owner.pk, connections[database], prepared=False)
@@ -53,7 +53,7 @@ class Key:
 
     @classmethod
     def whole(cls, conversation: Conversation, database: str) -> Key:
-        """Return the key of a stored conversation that has its name in it."""
+        """Return the key of a stored conversation, including its name."""
         name = conversation.memory_id, conversation.owner_key
         if kept_names(database) is None:
             return cls(database, "memory_id", name)
@@ -61,18 +61,18 @@ class Key:
 
     @property
     def columns(self) -> dict[str, Any]:
-        """The values by the fields of a conversation, for a query of the ORM."""
+        """The values by field name, for a query of the ORM."""
         names = {"id": ("id",), "memory_id": ("memory_id", "owner_key"), "located": ("id", "memory_id", "owner_key")}
         return dict(zip(names[self.column], self.values, strict=True))
 
     @property
     def leads_nowhere(self) -> bool:
-        """Whether nothing had the name when it was looked up."""
+        """Whether the name was unknown when it was looked up."""
         return self.column == "located" and self.values[0] == _prepared(NOBODY, connections[self.database])
 
 
 def prepared_id(conversation: Conversation, connection: BaseDatabaseWrapper) -> Any:
-    """Return the primary key as the database takes it."""
+    """Return the primary key, prepared for the database."""
     return _prepared(conversation.pk, connection)
 
 
@@ -81,38 +81,40 @@ def _prepared(primary_key: Any, connection: BaseDatabaseWrapper) -> Any:
 
 
 def connection_of(conversation: Conversation) -> tuple[BaseDatabaseWrapper, str]:
-    """Return the connection that ``conversation`` was read from, and its alias."""
+    """Return the connection from which ``conversation`` was read, and its alias."""
     database = conversation._state.db or "default"
     return connections[database], database
 
 
 _EVICTION = ("evicted_in", "evicted_at", "eviction_reason")
-"""The columns that an eviction writes of a message's row."""
+"""The columns of a message that an eviction writes."""
 
 INSERTED = tuple(field.attname for field in Message._meta.concrete_fields if not field.primary_key)
-"""The columns that are written of a new message, in the order of its row."""
+"""The columns of a new message, in the order of its row."""
 
 
 @dataclass(frozen=True)
 class Statements:
-    """Statements with ``%s`` for each parameter.
+    """SQL statements with ``%s`` for each parameter.
 
-    Statements about one conversation are dicts, by what names it: ``"id"``, ``"memory_id"`` (with the owner's key), or
+    Statements about one conversation are dicts by key column: ``"id"``, ``"memory_id"`` (with the owner's key), or
     ``"located"`` (both).
     """
 
     lock: dict[str, tuple[str, ...]]
-    """Lock a conversation. Only the last one returns a row: ``WINDOW_SETTINGS`` and ``COUNTERS``."""
+    """Lock a conversation. Only the last statement returns a row: ``WINDOW_SETTINGS`` and ``COUNTERS``."""
 
     lock_whole: dict[str, tuple[str, ...]]
     """Lock a conversation, and return all its columns."""
 
     memory: dict[str, str]
     """Type, text, payload, tokens, version, origin and pins of each message, then prefix version and
-    ``WINDOW_SETTINGS`` of the conversation."""
+    ``WINDOW_SETTINGS`` of the conversation.
+    """
 
     size: str
-    """The numbers of messages and characters of the memory, by primary key; characters are null if it is empty."""
+    """The number of messages and characters of the memory, by primary key. Characters are null if the memory is empty.
+    """
 
     oldest: str
     """Whole rows of the memory in its order, by primary key, limit and offset."""
@@ -124,30 +126,32 @@ class Statements:
     """The condition that may follow ``counters``: ``WINDOW_SETTINGS`` and ``COUNTERS`` have these values."""
 
     snapshot: dict[str, str]
-    """Parameters: primary key (or the name, if that is all), limit, key. Each row has the primary key,
-    ``WINDOW_SETTINGS`` and ``COUNTERS`` of the conversation, and one of its oldest retained messages (nulls if
-    it has none)."""
+    """Parameters: primary key (or name), limit, key. Each row contains the primary key, ``WINDOW_SETTINGS`` and
+    ``COUNTERS`` of the conversation, and one of its oldest retained messages (nulls if it has none).
+    """
 
     insert: str
-    """The beginning of an insert, up to ``VALUES``."""
+    """The start of an insert, up to ``VALUES``."""
 
     upsert: str
-    """The end of an insert of which some rows are stored already and are to be marked as evicted."""
+    """The end of an insert in which rows that are already stored are marked as evicted."""
 
     evict: str
-    """Mark rows as evicted: parameters are version, moment, reason, and the conversation's primary key. The list of
-    the rows' primary keys must follow."""
+    """Mark rows as evicted. Parameters: version, moment, reason, and the conversation's primary key. The list of the
+    rows' primary keys must follow.
+    """
 
     returning: str
-    """The clause that returns position and primary key of each row written; empty where the database cannot."""
+    """The clause that returns position and primary key of each written row; empty if the database does not support it.
+    """
 
     at_once: tuple[str, str, str] | None
-    """The text before, between and after the rows of values, of which the first has casts; for databases that can do
-    ``counters``, ``if_unchanged`` and ``insert`` in one statement. None elsewhere."""
+    """The text before, between and after the rows of values, the first with casts, for databases that support
+    ``counters``, ``if_unchanged`` and ``insert`` in one statement; otherwise None.
+    """
 
 
 def _column_of(model: type[models.Model], name: str) -> str:
-    """Return the column of a field."""
     field = model._meta.get_field(name)
     assert isinstance(field, models.Field)
     return str(field.column)
@@ -172,19 +176,19 @@ def statements(database: str) -> Statements:
 
     def where(prefix: str = "") -> dict[str, str]:
         key, memory_id, owner_key = of_conversation("id", "memory_id", "owner_key", prefix=prefix)
-        # The database casts the owner's key as it did for the column: each writes a UUID differently.
+        # The database casts the owner's key as in the column, because each database writes a UUID differently.
         by_id, by_name = f"{key} = %s", f"{memory_id} = %s AND {owner_key} = CAST(%s AS {text})"
         return {"id": by_id, "memory_id": by_name, "located": f"{by_id} AND {by_name}"}
 
     def is_equal(name: str) -> str:
         (column,) = of_conversation(name)
-        if Conversation._meta.get_field(name).null:  # two nulls are not equal; no column has a negative number
+        if Conversation._meta.get_field(name).null:  # nulls are never equal; no column has a negative number
             return f"COALESCE({column}, -1) = COALESCE(%s, -1)"
         return f"{column} = %s"
 
     def retained(prefix: str = "") -> str:
         evicted_in, memory_order = of_message("evicted_in", "memory_order", prefix=prefix)
-        # evicted_in is null in all of these; ordering by it lets PostgreSQL read the index in order.
+        # evicted_in is null in all of these. Ordering by it lets PostgreSQL read the index in order.
         return f"{evicted_in} IS NULL ORDER BY {evicted_in}, {memory_order}"
 
     def lock(names: list[str]) -> dict[str, tuple[str, ...]]:
@@ -193,7 +197,7 @@ def statements(database: str) -> Statements:
             no_key = features.has_select_for_no_key_update
             parts = [f"{select} {ops.for_update_sql(no_key=no_key)}"]
         else:
-            # Only a write takes SQLite's lock, and one that comes after a read may be refused.
+            # Only a write takes SQLite's lock, and a write after a read may be refused.
             (version,) = of_conversation("version")
             parts = [f"UPDATE {conversations} SET {version} = {version} WHERE {{}}", select]
             if features.can_return_columns_from_insert:
@@ -209,7 +213,7 @@ def statements(database: str) -> Statements:
     whole = [field.attname for field in Message._meta.concrete_fields]
     oldest = f"SELECT {', '.join(of_message(*whole))} FROM {messages} WHERE {conversation} = {{}} AND {retained()}"
     both = [*of_conversation("id", *WINDOW_SETTINGS, *COUNTERS, prefix="c."), *of_message(*whole, prefix="m.")]
-    # A planner finds one partition, or the node that has it, by a parameter, not by a subselect.
+    # A planner finds the partition or the node by a parameter, but not by a subselect.
     keys = dict.fromkeys(where(), "%s") | {
         "memory_id": f"(SELECT {key} FROM {conversations} WHERE {where()['memory_id']})"
     }
@@ -254,7 +258,7 @@ def statements(database: str) -> Statements:
 
 
 def _at_once(connection: BaseDatabaseWrapper, counters: str, insert: str) -> tuple[str, str, str] | None:
-    # On several tables of a distributed database one statement costs more than a transaction of two.
+    # On several tables of a distributed database, one statement costs more than a transaction of two.
     if connection.vendor != "postgresql" or kept_names(connection.alias) is not None:
         return None
     types = [Message._meta.get_field(name).cast_db_type(connection) for name in INSERTED]  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""The windows of conversations' rows: their settings, checked and set, and the estimators that count for them."""
+"""The windows of stored conversations: their settings, checked and set, and their estimators."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from chatmemory.models.window_settings import NULLABLE, check_stored
 
 
 def check_window_settings(settings: WindowSettings) -> WindowSettings:
-    """Return the settings, those of a preset in the place of its name.
+    """Return the settings, with a preset replaced by its settings.
 
     Raises:
-        TypeError: a setting that does not exist.
-        ValueError: a setting has no meaning.
+        TypeError: a setting is unknown.
+        ValueError: a setting is invalid.
     """
     settings = cast(WindowSettings, without_preset(settings))
     unknown = settings.keys() - set(WINDOW_SETTINGS)
@@ -37,7 +37,7 @@ def check_window_settings(settings: WindowSettings) -> WindowSettings:
 
 
 def apply_window_settings(conversation: Conversation, settings: WindowSettings) -> bool:
-    """Set the given columns of ``conversation``, unsaved; return whether another model counts its tokens then.
+    """Set columns of ``conversation``, unsaved. Return whether another model now counts its tokens.
 
     A window of another kind without a limit gets the default limit of that kind.
     """
@@ -52,9 +52,9 @@ def apply_window_settings(conversation: Conversation, settings: WindowSettings) 
 
 
 CUSTOM = "custom:"
-"""The prefix of ``model`` in the row of a conversation that an estimator of the project's own counts.
+"""The prefix of ``model`` in the row of a conversation with the project's own estimator.
 
-That estimator cannot be made from its name, so the name must not be taken for a model's.
+The estimator cannot be created from its name, so the name must not be taken for a model.
 """
 
 
@@ -64,13 +64,13 @@ def _openai(model: str, fallback: str) -> OpenAiTokenCountEstimator:
 
 
 def estimator_for(model: str) -> TokenCountEstimator:
-    """Return the estimator for the ``model`` of a row; for a custom estimator's name that of new conversations."""
+    """Return the estimator for the ``model`` of a row; for a custom estimator's name, that of new conversations."""
     known = window_default("model") if model.startswith(CUSTOM) or not model.strip() else model
     return _openai(known, setting("FALLBACK_ENCODING"))
 
 
 def tokens_of_tools(tools: str, model: str) -> int:
-    """Return the tokens of the definitions of tools, which are JSON, for the ``model`` of a row."""
+    """Return the tokens of tool definitions, given as JSON, for the ``model`` of a row."""
     return _tokens_of_tools(tools, model, setting("FALLBACK_ENCODING"))
 
 
@@ -80,7 +80,7 @@ def _tokens_of_tools(tools: str, model: str, fallback: str) -> int:
 
 
 def model_name_of(estimator: TokenCountEstimator) -> str:
-    """Return the ``model`` of the rows that ``estimator`` counts."""
+    """Return the ``model`` for rows that ``estimator`` counts."""
     model = getattr(estimator, "model", "")
     if type(estimator) is OpenAiTokenCountEstimator:
         return str(model)[:255]
@@ -100,7 +100,7 @@ def window_with(settings: dict[str, Any]) -> Window:
 
 
 def estimator_of(window: Window | None, model: str) -> TokenCountEstimator:
-    """Return the window's own estimator, or else the one for ``model``."""
+    """Return the window's own estimator, or the one for ``model``."""
     return window.estimator if window is not None and window.estimator is not None else estimator_for(model)
 
 
@@ -121,20 +121,20 @@ _SETTINGS = slice(8, None)
 
 
 def read_window(key: Key, window: Window | None = None) -> list[ChatMessage]:
-    """Return the messages of a conversation's memory that fit ``window``, by default its own; none if it is missing.
+    """Return the messages of a memory that fit ``window``, by default its own; empty if the conversation is missing.
 
-    A window may have become smaller since the last change. Then the result is trimmed, and nothing is written.
+    A window may have become smaller since the last change. Then the result is shorter, and nothing is written.
     """
     messages, _ = _fit(read_memory(key), window)
     return messages
 
 
 def read_fresh_window(key: Key, tools: str = "") -> tuple[list[ChatMessage], list[int]]:
-    """Return what ``read_window`` returns, and the indexes of the messages before which nothing has changed.
+    """Return the result of ``read_window``, and the indexes of the messages with an unchanged prefix.
 
     Args:
-        key: the conversation.
-        tools: the definitions of tools, for whose tokens a window of tokens has room beside the messages.
+        key: the key of the conversation.
+        tools: tool definitions, for which a window of tokens leaves room.
     """
     rows = read_memory(key)
     messages, is_whole = _fit(rows, None, tools)
@@ -144,7 +144,7 @@ def read_fresh_window(key: Key, tools: str = "") -> tuple[list[ChatMessage], lis
 
 
 def _fit(rows: list[Row], window: Window | None, tools: str = "") -> tuple[list[ChatMessage], bool]:
-    """Return the messages of ``rows`` that fit, and whether nothing had to leave."""
+    """Return the messages of ``rows`` that fit, and whether all of them fit."""
     if not rows:
         return [], True
     settings = dict(zip(WINDOW_SETTINGS, rows[0][_SETTINGS], strict=True))

@@ -1,4 +1,4 @@
-"""The compaction of a conversation: who makes a summary now, what failed, and what was erased."""
+"""The compaction of a conversation: its lease, its failures, and hashes of erased summaries."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from chatmemory.models.conversation import Conversation
 from chatmemory.models.deletion import cascade
 
 LONGEST_ERROR = 500
-"""The most characters of an error that are kept."""
+"""The maximum number of characters of a stored error."""
 
 
 class Compaction(models.Model):
-    """The lease for making a summary of a conversation, the failures since the last one, and hashes of erased ones.
+    """The lease for summarising a conversation, the failures since the last summary, and hashes of erased summaries.
 
-    It is a row of its own, so that taking a lease never waits for a change of the memory, nor the other way round.
+    It has its own row, so that leases and changes of the memory never wait for each other.
     """
 
     conversation = models.OneToOneField(
@@ -33,7 +33,7 @@ class Compaction(models.Model):
     failed_at = models.DateTimeField(_("failed at"), null=True, blank=True)
     retry_at = models.DateTimeField(_("not before"), null=True, blank=True)
     error = models.CharField(_("error"), max_length=LONGEST_ERROR, blank=True, default="")
-    # SHA-256 of the texts of the summaries that were erased last: no rewrite brings them back.
+    # SHA-256 of the texts of the last erased summaries, so that no rewrite restores them.
     erased = models.TextField(blank=True, default="", editable=False)
 
     if TYPE_CHECKING:

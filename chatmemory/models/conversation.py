@@ -29,10 +29,10 @@ def require_owner(owner: Any) -> Any:
     """Return ``owner`` if it is a saved user, or None.
 
     Raises:
-        ValueError: an anonymous or unsaved user, who would silently share the conversations without owner.
+        ValueError: ``owner`` is an anonymous or unsaved user, who would share the conversations without an owner.
     """
     if owner is not None and (getattr(owner, "pk", None) is None or owner._state.adding):
-        raise ValueError(f"owner must be a saved user, or None for nobody, but is: {owner!r}")
+        raise ValueError(f"owner must be a saved user, or None for no owner, but is: {owner!r}")
     return owner
 
 
@@ -46,29 +46,27 @@ COUNTERS = (
     "purged_count",
     "compacted_to",
 )
-"""The columns that every change writes, with ``updated_at``."""
+"""The columns that every change writes, in addition to ``updated_at``."""
 
 DESCRIBED = ("title", "metadata")
 """The columns in which the application describes a conversation.
 
-REST shows and sets them, exports have them, and they are emptied when the data of the owner are anonymised.
+REST shows and sets them, exports contain them, and anonymising empties them.
 """
 
-# The columns of a stored row that save() never writes, because another process may have changed them; with their values
+# The columns that save() never writes in a stored row, because another process may have changed them; with their values
 # in a new row.
 _NOT_SAVED: dict[str, Any] = {**dict.fromkeys(COUNTERS, 0), "turn": 0, "turn_until": None}
 
 
 def alias_for_writes(rows: models.QuerySet[Any]) -> str:
-    """Return the database on which these rows are changed: what ``using()`` named, else what the router says."""
-    return rows.select_for_update().db  # no statement is run
+    """Return the alias of the database for changes of these rows: from ``using()``, otherwise from the router."""
+    return rows.select_for_update().db  # runs no statement
 
 
 class ConversationQuerySet(models.QuerySet["Conversation"]):
-    """Conversations."""
-
     def owned_by(self, owner: Any) -> ConversationQuerySet:
-        """Return the conversations of one user; with None those that have no owner.
+        """Return the conversations of one user; with None, those without an owner.
 
         Raises:
             ValueError: ``owner`` is an anonymous or unsaved user.
@@ -76,7 +74,7 @@ class ConversationQuerySet(models.QuerySet["Conversation"]):
         return self.filter(owner=owner) if require_owner(owner) is not None else self.filter(owner__isnull=True)
 
     def named(self, owner: Any, memory_id: str) -> ConversationQuerySet:
-        """Return the conversation that ``owner`` has under a memory ID, if there is one; with None that of no owner.
+        """Return a queryset of the conversation with this owner and memory ID; None means no owner.
 
         Raises:
             ValueError: ``owner`` is an anonymous or unsaved user.
@@ -86,12 +84,12 @@ class ConversationQuerySet(models.QuerySet["Conversation"]):
         return found if place is None else found.filter(pk=place)
 
     def with_evicted(self, has: bool = True) -> ConversationQuerySet:
-        """Return the conversations of which messages have left the memory; with False the others."""
+        """Return the conversations with evicted messages; with False, the others."""
         evicted = Q(next_position__gt=F("retained_count"))
         return self.filter(evicted if has else ~evicted)
 
     def bulk_create(self, objs: Iterable[Conversation], *args: Any, **kwargs: Any) -> list[Conversation]:
-        """Insert conversations, and note on the objects what their rows have."""
+        """Insert conversations, and remember the stored values on the objects."""
         objs = list(objs)
         for conversation in objs:
             conversation.take_default_limit()
@@ -104,23 +102,23 @@ class ConversationQuerySet(models.QuerySet["Conversation"]):
     bulk_create.alters_data = True  # type: ignore[attr-defined]
 
     def update(self, **kwargs: Any) -> int:
-        """Write columns of all these conversations.
+        """Update columns of these conversations.
 
         Raises:
-            NotSupportedError: owner or memory ID are among them, and names are kept in a table of their own.
+            NotSupportedError: the owner or the memory ID is updated, and names are stored in a separate table.
         """
         named = {"owner", "owner_id", "memory_id"}.intersection(kwargs)
         if named and kept_names(alias_for_writes(self)) is not None:
             raise NotSupportedError(
-                f"update() does not change {' and '.join(sorted(named))} where the names of "
-                "conversations are kept in a table of their own: change each conversation, and save() it"
+                f"update() cannot change {' and '.join(sorted(named))} if the names of conversations are in a "
+                "separate table: change each conversation, and call its save()"
             )
         return super().update(**kwargs)
 
     update.alters_data = True  # type: ignore[attr-defined]
 
     def bulk_update(self, objs: Iterable[Conversation], fields: Iterable[str], *args: Any, **kwargs: Any) -> int:
-        """Write columns of conversations, and note on the objects what their rows have."""
+        """Update columns of conversations, and remember the stored values on the objects."""
         conversations, names = list(objs), list(fields)
         count = super().bulk_update(conversations, names, *args, **kwargs)
         for conversation in conversations:
@@ -132,10 +130,10 @@ class ConversationQuerySet(models.QuerySet["Conversation"]):
 
 
 class Conversation(models.Model):
-    """A row for the messages under one memory ID, and for the window that bounds the memory.
+    """A conversation: the messages of one memory ID, and the window that bounds the memory.
 
     Create one with ``Conversation.objects.create(owner=user, window="tokens", limit=4000)``; every field is optional.
-    ``memory`` has all that reads or changes the memory; no other code may write the counters.
+    Use ``memory`` to read and change the memory. No other code may write the counters.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
@@ -154,7 +152,7 @@ class Conversation(models.Model):
         blank=True,
         related_name="chatmemory_conversations",
     )
-    # In a unique constraint two nulls differ: with a null owner, memory IDs would not be unique.
+    # In a unique constraint, nulls are different: with a null owner, memory IDs would not be unique.
     owner_key = models.GeneratedField(
         expression=Coalesce(Cast("owner", models.CharField(max_length=255)), models.Value("")),
         output_field=ExactCharField(max_length=255),
@@ -175,7 +173,7 @@ class Conversation(models.Model):
     compact_keep = models.PositiveSmallIntegerField(**column("compact_keep"))
 
     version = models.PositiveIntegerField(_("version"), default=0, editable=False)
-    # The version of the last change that did more than add at the end of the memory: see chatmemory.database.reading.
+    # The version of the last change that did not only add messages at the end: see chatmemory.database.reading.
     prefix_version = models.PositiveIntegerField(default=0, editable=False)
     next_position = models.PositiveIntegerField(_("next position"), default=0, editable=False)
     message_count = models.PositiveIntegerField(_("messages said"), default=0, editable=False)
@@ -185,10 +183,10 @@ class Conversation(models.Model):
         _("messages deleted"), default=0, editable=False, help_text=_("Evicted ones, that history is not to keep.")
     )
 
-    # No later summary takes in what was said before this position: it is in one already, or the memory was cleared.
+    # Later summaries do not cover messages before this position: a summary covers them, or the memory was cleared.
     compacted_to = models.PositiveIntegerField(default=0, editable=False)
 
-    # The assistant's turn that is under way: see chatmemory.assistant.conversation_lease.
+    # The running turn of the assistant: see chatmemory.assistant.conversation_lease.
     turn = models.PositiveBigIntegerField(default=0, editable=False)
     turn_until = models.DateTimeField(null=True, editable=False)
 
@@ -198,12 +196,12 @@ class Conversation(models.Model):
     objects = ConversationQuerySet.as_manager()
 
     _stored: dict[str, Any] = {}
-    """The known values of the row, of the columns that save() may write. Never changed in place."""
+    """The known stored values of the columns that save() may write. The dict is never changed in place."""
 
     if TYPE_CHECKING:
         owner_id: Any
         messages: Any
-        memory: ConversationMemory  # set by the app's ready(), because it is made of modules that import this one
+        memory: ConversationMemory  # set by the app's ready(), because its modules import this one
 
     class Meta:
         verbose_name = _("conversation")
@@ -211,7 +209,7 @@ class Conversation(models.Model):
         permissions = [("compact_conversation", _("Can summarise conversations"))]
         indexes = [
             models.Index(fields=["owner", "-updated_at"], name="chatmemory_conv_owner_updated"),
-            # With all that the filters of the admin's list ask of a row: the index alone answers them.
+            # Contains all columns that the filters of the admin's list use, so that PostgreSQL reads only the index.
             models.Index(
                 fields=[
                     "updated_at",
@@ -262,31 +260,30 @@ class Conversation(models.Model):
         return self.title or self.memory_id
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        """Insert a new row, or write the columns that were changed on this object, and no other.
+        """Insert a new row, or update only the columns that were changed on this object.
 
-        Others may have changed the row since this object was read. For the same reason the window's settings and the
-        counters of a stored row are not written here: ``memory`` changes them. What a receiver of ``pre_save``
-        changes is not written by this save.
+        Other processes may have changed the row since this object was read. Therefore, a stored row's counters and
+        window settings are not written either: use ``memory`` to change them. Changes by receivers of ``pre_save`` are
+        not written.
 
         Raises:
-            ValueError: a new row has an unknown window, a limit that is not above zero, another setting of the window
-                that has no meaning, or a memory ID that is None, empty or too long; or a setting of the window was
-                changed on an object that is stored already.
+            ValueError: the window, another setting or the memory ID of a new row is invalid; or a setting of the window
+                was changed on a stored row.
         """
         kwargs.update(zip(("force_insert", "force_update", "using", "update_fields"), args, strict=False))
         names: Collection[str] | None = kwargs.get("update_fields")
         if names is not None:
             names = kwargs["update_fields"] = frozenset(names)  # it may be an iterator
         if self._state.adding:
-            check("window", self.window)  # which says what the default limit is
+            check("window", self.window)  # the default limit depends on it
             self.take_default_limit()
             for name, setting in SETTINGS.items():
-                if setting.kind not in (Kind.FLAG, Kind.TEXT):  # as Django has them: 1 is True
+                if setting.kind not in (Kind.FLAG, Kind.TEXT):  # flags and texts as in Django, where 1 is True
                     check(name, getattr(self, name))
             memory_id_text(self.memory_id)
-            for name, value in _NOT_SAVED.items():  # a copy of another conversation has none of its messages
+            for name, value in _NOT_SAVED.items():  # a copy of another conversation has no messages
                 setattr(self, name, value)
-            kwargs["force_insert"] = True  # a row that exists has counters
+            kwargs["force_insert"] = True  # counters are only written with a new row
         elif not kwargs.get("force_insert"):
             changed = self._changed()
             self._refuse_window_settings(changed if names is None else changed & names)
@@ -318,13 +315,13 @@ class Conversation(models.Model):
         self.note_stored(fields)
 
     def note_stored(self, names: Collection[str] | None = None) -> None:
-        """Note that the row has the present values of fields: ``save`` writes those that differ from them.
+        """Remember that the row contains the current values of fields. ``save`` updates the fields that differ.
 
         Args:
-            names: the names of the fields; by default all that are loaded.
+            names: the names of the fields; by default all loaded fields.
         """
         loaded = vars(self)
-        # A new dict, for copies of this object have the same one. A JSON value may change in place.
+        # A new dict, because copies of this object share the old one. A JSON value may change in place.
         self._stored = self._stored | {
             column: deepcopy(loaded[column]) if isinstance(loaded[column], (dict, list)) else loaded[column]
             for name, column in _saved_columns(type(self)).items()
@@ -332,18 +329,18 @@ class Conversation(models.Model):
         }
 
     def take_default_limit(self) -> None:
-        """Set the default limit of the window, which may have been set since, on a row for which no limit was given."""
+        """If no limit was given, set the default limit of the window, which may have been set after ``__init__``."""
         if isinstance(self.limit, DefaultLimit):
             self.limit = default_limit(self.window)
 
     def _changed(self) -> set[str]:
         if (owner := self._state.fields_cache.get("owner")) is not None and self.owner_id is None:
-            self.owner = owner  # it may have got its primary key since
+            self.owner = owner  # it may have been saved since
         loaded, stored, own = vars(self), self._stored, _saved_columns(Conversation)
         return {
             name
             for name, column in _saved_columns(type(self)).items()
-            # A subclass may have fields whose values come while they are saved, as those of auto_now do.
+            # A subclass may have fields whose values are set while they are saved, such as auto_now.
             if column in loaded and not (name in own and column in stored and _is_same(loaded[column], stored[column]))
         }
 
@@ -357,26 +354,26 @@ class Conversation(models.Model):
 
     @property
     def is_full(self) -> bool:
-        """Whether the memory has reached the percent of its limit at which a summary is due; False if none ever is."""
+        """Whether the memory has reached the percent of its limit at which a summary is due."""
         window = Window(kind=WindowKind(self.window), limit=self.limit, reserve=self.reserve)
         used = self.retained_tokens if window.kind is WindowKind.TOKENS else self.retained_count
         return self.compact_at is not None and used * 100 >= window.room * self.compact_at
 
     @property
     def evicted_count(self) -> int:
-        """The number of messages that were in the memory and left it, synthetic ones included."""
+        """The number of messages that were evicted from the memory, including synthetic ones."""
         return self.next_position - self.retained_count
 
 
 def _is_same(value: Any, stored: Any) -> bool:
     if isinstance(value, (dict, list)):
-        return repr(value) == repr(stored)  # in JSON 1, 1.0 and true differ
+        return repr(value) == repr(stored)  # 1, 1.0 and true differ in JSON
     return bool(value == stored)
 
 
 @cache
 def _saved_columns(model: type[Conversation]) -> dict[str, str]:
-    """Return the columns that ``save()`` may write, by the names of their fields."""
+    """Return the columns that ``save()`` may write, by field name."""
     return {
         field.name: field.attname
         for field in model._meta.concrete_fields
@@ -385,12 +382,12 @@ def _saved_columns(model: type[Conversation]) -> dict[str, str]:
 
 
 def restore_on_rollback(instance: object, names: Iterable[str], database: str) -> None:
-    """Restore attributes to their present values if the transaction, or savepoint, that is open is rolled back.
+    """Restore attributes to their current values if the open transaction or savepoint is rolled back.
 
     Args:
         instance: the object.
-        names: the names of the attributes. One that is not set now is removed again.
-        database: the alias of the database. Outside of transactions nothing happens.
+        names: the names of the attributes. An attribute that is not set now is deleted again.
+        database: the alias of the database. Outside a transaction, nothing happens.
     """
     if connections[database].in_atomic_block:
         values = {name: vars(instance)[name] for name in names if name in vars(instance)}
@@ -399,9 +396,9 @@ def restore_on_rollback(instance: object, names: Iterable[str], database: str) -
 
 
 class _Before:
-    """The attributes before a change, as a callback for ``on_commit()``, for as long as the object is in use.
+    """The attributes before a change, as a callback for ``on_commit()``, while the object is in use.
 
-    After the commit Django calls it, and it forgets the values. At a rollback Django drops it uncalled; nothing else
+    After the commit, Django calls it, and it forgets the values. On a rollback, Django drops it uncalled. Nothing else
     refers to it, so ``__del__`` restores the values at once.
     """
 
@@ -410,7 +407,7 @@ class _Before:
     def __init__(self, instance: object, values: dict[str, Any], missing: list[str]) -> None:
         self._values = values
         self._missing = missing
-        # Not a method of this object, which would refer to itself, and would not be deleted at once.
+        # Not a bound method: the object would refer to itself, and would not be deleted at once.
         self._instance = ref(instance, lambda _gone: values.clear())
 
     def __call__(self) -> None:

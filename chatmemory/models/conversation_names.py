@@ -1,7 +1,8 @@
-"""The names of conversations, in a table of their own where the database keeps none unique.
+"""The names of conversations, in a separate table for databases that cannot keep names unique.
 
-A database whose tables are distributed by the conversation enforces no constraint across conversations, and asks every
-node for one that it knows by its memory ID only. There an app keeps a row for each name, and sets it here.
+A database whose tables are distributed by conversation enforces no constraint across conversations, and asks every node
+for a conversation of which it knows only the memory ID. For such databases, an app stores a row for each name, and
+registers itself here.
 """
 
 from __future__ import annotations
@@ -18,48 +19,48 @@ if TYPE_CHECKING:
     from chatmemory.models.conversation import Conversation
 
 NameTexts: TypeAlias = tuple[str, ...]
-"""The texts that name a conversation; none has a NUL."""
+"""The texts of a conversation's name; none contains NUL."""
 
 NOBODY = UUID(int=0)
-"""A primary key that no conversation has."""
+"""A primary key that does not exist."""
 
 
 class Names(Protocol):
-    """The names of conversations, each with the primary key that it leads to."""
+    """The names of conversations, with the primary keys to which they resolve."""
 
     def are_kept_in(self, database: str) -> bool:
-        """Return whether the database with this alias has the names."""
+        """Return whether the database has a separate table of names."""
 
     def locate(self, database: str, name: NameTexts) -> UUID | None:
-        """Return the primary key of the conversation that has a name; None if nothing has it."""
+        """Return the primary key of the conversation with this name, or None."""
 
     def claim(self, database: str, name: NameTexts, conversation: UUID) -> UUID:
-        """Give a name to a conversation unless it is taken, and return the primary key that has it now.
+        """Give a name to a conversation unless it is taken. Return the primary key of the conversation with this name.
 
-        The name is locked until the caller's transaction ends. The conversation may still be invisible then, because
-        another node has not committed yet; a conversation is therefore made under the key that is returned.
+        The name is locked until the caller's transaction ends. The conversation may not be visible yet, because another
+        node has not committed. Therefore, create a conversation under the returned primary key.
         """
 
     def release(self, database: str, name: NameTexts, conversation: UUID) -> None:
-        """Give up the name if ``conversation`` has it."""
+        """Release the name if it belongs to ``conversation``."""
 
 
 _names: Names | None = None
 
 
 def set_names(names: Names | None) -> None:
-    """Set who keeps the names; None if the constraints of the database do."""
+    """Register the app that stores names; None if the constraints of the database suffice."""
     global _names
     _names = names
 
 
 def kept_names(database: str) -> Names | None:
-    """Return who keeps the names in a database; None if its constraints do."""
+    """Return the app that stores the names of a database; None if its constraints suffice."""
     return _names if _names is not None and _names.are_kept_in(database) else None
 
 
 def memory_name(conversation: Conversation, database: str) -> NameTexts:
-    """Return the name that a conversation has by its owner and its memory ID."""
+    """Return the name of a conversation: its owner and its memory ID."""
     field: Any = type(conversation)._meta.get_field("owner")
     return _memory_name(field.target_field, conversation.owner_id, conversation.memory_id, database)
 
@@ -73,10 +74,10 @@ def _memory_name(field: Field[Any, Any], owner: Any, memory_id: str, database: s
 
 @contextmanager
 def claiming_names(conversations: Sequence[Conversation], database: str) -> Iterator[None]:
-    """Claim the names of conversations that are inserted within, in one transaction.
+    """Claim the names of conversations that are inserted in the ``with`` block, in one transaction.
 
-    Each gets the primary key that its name has. If a conversation has that already, the insert fails or passes over it,
-    as it does for any key, and waits for one that is not committed yet.
+    Each gets the primary key of its name. If a conversation already has this key, the insert fails or ignores the row,
+    as for any key, and waits for uncommitted ones.
     """
     names = kept_names(database)
     if names is None:
@@ -96,7 +97,7 @@ def claiming_names(conversations: Sequence[Conversation], database: str) -> Iter
 
 @contextmanager
 def exchanging_name(conversation: Conversation, database: str) -> Iterator[None]:
-    """Claim the new name of a stored conversation that is saved within, and release its old one, in one transaction.
+    """Claim the new name of a stored conversation that is saved in the ``with`` block, and release the old name.
 
     Raises:
         IntegrityError: another conversation has the name.
@@ -117,22 +118,22 @@ def exchanging_name(conversation: Conversation, database: str) -> Iterator[None]
 
 
 def key_name(scope: str, key: str) -> NameTexts:
-    """Return the name that a conversation has by the idempotency key of the request that made it."""
+    """Return the name of a conversation by the idempotency key of the request that created it."""
     return "key", scope, key
 
 
 def named_rows(owner: Any, memory_id: str, database: str) -> dict[str, Any]:
-    """Return the filter of the rows that refer to the conversation that ``owner`` has under ``memory_id``."""
+    """Return the filter for rows that refer to the conversation with this owner and memory ID."""
     place = located(owner, memory_id, database)
     by_name = {"conversation__owner": owner, "conversation__memory_id": memory_id}
     return by_name if place is None else {**by_name, "conversation": place}
 
 
 def located(owner: Any, memory_id: str, database: str) -> UUID | None:
-    """Return the primary key of the conversation that ``owner`` has under ``memory_id``, or ``NOBODY``.
+    """Return the primary key of the conversation with this owner and memory ID, or ``NOBODY``.
 
     Returns:
-        None where the database finds it by its name.
+        None if the database finds the conversation by its name.
     """
     if (names := kept_names(database)) is None:
         return None

@@ -1,4 +1,4 @@
-"""The deletion of rows together with the row that they belong to."""
+"""The deletion of rows together with the row to which they belong."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from django.utils.formats import number_format
 
 
 def cascade(collector: Collector, field: ForeignKey[Any, Any], rows: Any, using: str) -> None:
-    """Delete the rows as ``CASCADE`` does, but never set the column to null first, and never list millions of rows.
+    """Delete the rows like ``CASCADE``, but do not set the column to null first, and do not list millions of rows.
 
-    Django's ``CASCADE`` sets a nullable column to null first where constraints cannot be deferred, as on MariaDB. For a
-    moment the conversations would have no owner, and their memory IDs could collide with others without an owner.
+    If constraints cannot be deferred, as on MariaDB, Django's ``CASCADE`` first sets a nullable column to null. For a
+    moment, the conversations would have no owner, and their memory IDs could collide.
 
-    The admin's page that asks before it deletes a user lists every row. Conversations are still listed, because their
-    admin decides who may delete which; the rows in them are only counted.
+    Before a user is deleted, the admin's page lists every row. Conversations are still listed, because their admin
+    decides who may delete them. The rows in the conversations are only counted.
     """
     if hasattr(collector, "add_edge") and _is_referred_to_by_nobody(rows.model):
         _count(collector, field, rows)
         return
     source = field.remote_field.model
-    # Without an evaluation of ``rows`` before it, this is one DELETE where no rows and no signals hang on them.
+    # If ``rows`` is not evaluated before, and no other rows or signals depend on them, this is one DELETE.
     collector.collect(rows, source=source, source_attr=field.name, nullable=False, fail_on_restricted=False)
 
 
@@ -30,7 +30,7 @@ cascade.lazy_sub_objs = True  # type: ignore[attr-defined]  # Django then does n
 
 
 class _CountedRows:
-    """The number of rows of a model, in place of the rows on the admin's page."""
+    """The number of rows of a model, instead of the rows, on the admin's page."""
 
     def __init__(self, model: type[Model], count: int) -> None:
         self._count = count
@@ -41,14 +41,14 @@ class _CountedRows:
 
 
 class _PluralName:
-    """The plural name of a model, where the admin's page reads the singular of a row."""
+    """The plural name of a model, which the admin's page reads as the singular name of a row."""
 
     def __init__(self, model: type[Model]) -> None:
         self.verbose_name = model._meta.verbose_name_plural
 
 
 class _CountedSet(set[Any]):
-    """The set of a model's rows whose length, which the admin's page shows, includes rows that are only counted."""
+    """A set of a model's rows. Its length, which the admin's page shows, includes rows that are only counted."""
 
     more = 0
 
@@ -64,7 +64,7 @@ def _is_referred_to_by_nobody(model: type[Model]) -> bool:
 
 
 def _count(collector: Any, field: ForeignKey[Any, Any], rows: Any) -> None:
-    """Add the numbers of rows to the admin's page, each below the object that the rows belong to."""
+    """Add the numbers of rows to the admin's page, each below the object to which the rows belong."""
     owner, model = field.remote_field.model, rows.model
     counts = rows.select_related(None).order_by().values_list(field.attname).annotate(count=Count("pk"))
     for key, count in counts:

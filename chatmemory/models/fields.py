@@ -1,4 +1,4 @@
-"""Identifiers: memory IDs, UUIDs, and a text column that is compared character by character on every database."""
+"""Identifiers: memory IDs, UUIDs, and a text column that every database compares exactly."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ def uuid7() -> uuid.UUID:
 
 
 def new_memory_id() -> str:
-    """Return a new memory ID, for a conversation that was created without one."""
+    """Return a memory ID for a conversation that is created without one."""
     return str(uuid7())
 
 
 def memory_id_text(memory_id: object) -> str:
-    """Return the text under which the database stores ``memory_id``: 1 and "1" are the same memory there.
+    """Return the text that the database stores for ``memory_id``: 1 and "1" are the same memory.
 
     Raises:
-        InvalidValueError: it is None, empty, or longer than 255 characters.
-        InvalidMessageError: it is no text that a database can hold.
+        InvalidValueError: the ID is None, empty, or longer than 255 characters.
+        InvalidMessageError: databases cannot store the ID.
     """
     if memory_id is None:
         raise InvalidValueError("memory_id cannot be null", code="null")
     text = str(memory_id)
     if not text:
         raise InvalidValueError(
-            "memory_id cannot be empty: everybody without an ID would share one conversation", code="blank"
+            "memory_id cannot be empty: all users without an ID would share one conversation", code="blank"
         )
     if len(text) > MEMORY_ID_CHARS:
         raise InvalidValueError(
@@ -53,7 +53,7 @@ def memory_id_text(memory_id: object) -> str:
 
 
 def exact_collation(connection: BaseDatabaseWrapper) -> str | None:
-    """Return the collation in which different texts are never equal; None where that is the database's default."""
+    """Return the collation that compares texts exactly; None if that is the database's default."""
     if connection.vendor != "mysql":
         return None
     return "utf8mb4_nopad_bin" if getattr(connection, "mysql_is_mariadb", False) else "utf8mb4_0900_bin"
@@ -62,8 +62,8 @@ def exact_collation(connection: BaseDatabaseWrapper) -> str | None:
 class ExactCharField(models.CharField):  # type: ignore[type-arg]
     """A ``CharField`` for identifiers.
 
-    MariaDB and MySQL by default take "a", "A", "á" and "a " for the same value, in look-ups and in unique
-    constraints alike; this asks them for a collation that does not.
+    By default, MariaDB and MySQL treat "a", "A", "á" and "a " as equal, both in look-ups and in unique constraints.
+    This field sets a collation that does not.
     """
 
     def db_parameters(self, connection: BaseDatabaseWrapper) -> Any:

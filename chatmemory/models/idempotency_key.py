@@ -1,4 +1,4 @@
-"""A request that must not happen twice."""
+"""The idempotency keys of requests."""
 
 from __future__ import annotations
 
@@ -13,14 +13,12 @@ from chatmemory.models.deletion import cascade
 from chatmemory.models.fields import ExactCharField
 
 OWNER_SCOPE = "owner "
-"""The beginning of the scope of keys that made conversations; the owner's primary key follows."""
+"""The prefix of the scope of keys that created conversations; the owner's primary key follows."""
 
 
 class IdempotencyKeyQuerySet(models.QuerySet["IdempotencyKey", "IdempotencyKey"]):
-    """Idempotency keys."""
-
     def delete(self) -> tuple[int, dict[str, int]]:
-        """Delete the keys, and release the names of those that made conversations."""
+        """Delete the keys, and release the names of those that created conversations."""
         database = alias_for_writes(self)
         if kept_names(database) is None:
             return super().delete()
@@ -32,20 +30,20 @@ class IdempotencyKeyQuerySet(models.QuerySet["IdempotencyKey", "IdempotencyKey"]
     delete.queryset_only = True  # type: ignore[attr-defined]
 
     def release_names(self) -> None:
-        """Release the names of the keys that made conversations; others are unique within their conversation."""
+        """Release the names of the keys that created conversations. Other keys are unique within their conversation."""
         if (names := kept_names(self.db)) is not None:
             for scope, key, conversation in self.of_owners().values_list("scope", "key", "conversation_id"):
                 names.release(self.db, key_name(scope, key), conversation)
 
     def of_owners(self) -> Self:
-        """Return the keys of requests that made conversations."""
+        """Return the keys of requests that created conversations."""
         return self.filter(scope__startswith=OWNER_SCOPE)
 
 
 class IdempotencyKey(models.Model):
-    """A key that came with a request, written in the transaction of what the request did.
+    """The idempotency key of a request, written in the same transaction as the request's changes.
 
-    It is a row of its own, because a request may add no message, and a message may be deleted.
+    It has its own row, because a request may add no message, and a message may be deleted.
     """
 
     conversation = models.ForeignKey(
@@ -72,5 +70,5 @@ class IdempotencyKey(models.Model):
         return f"{self.scope}: {self.key}"
 
     def delete(self, using: Any = None, keep_parents: bool = False) -> tuple[int, dict[str, int]]:
-        """Delete the key, and release its name if it made a conversation."""
+        """Delete the key, and release its name if it created a conversation."""
         return type(self).objects.using(using or self._state.db).filter(pk=self.pk).delete()

@@ -1,11 +1,11 @@
-"""A message of a conversation: its row, the columns that hold what it says, and its pins.
+"""A message of a conversation: its row, the columns with its text, and its pins.
 
-``text`` is what people read and search. ``payload`` is JSON text of only what ``text`` cannot express, and null for
-a plain text message, so that most rows are read without parsing. It is text rather than a JSON column because
-PostgreSQL's would reorder keys and rewrite numbers, and what was said must come back as it was said.
+``text`` is what people read and search. ``payload`` is JSON text with only what ``text`` cannot express. It is null for
+a plain text message, so most rows are read without parsing. It is text and not a JSON column, because PostgreSQL's JSON
+would reorder keys and rewrite numbers, and messages must be returned exactly as they were said.
 
-``pins`` has the versions from which and up to which the message was pinned: ``"3-7 9-"`` says that it was pinned in
-version 3, no longer in version 7, and again from version 9 on. So past memories know of their pins.
+``pins`` contains the versions in which the message was pinned and unpinned: ``"3-7 9-"`` means that it was pinned in
+version 3, unpinned in version 7, and pinned again in version 9. Therefore, past memories know their pins.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from chatmemory.models.conversation import Conversation
 from chatmemory.models.deletion import cascade
 
 OPEN = "-"
-"""The end of the text if the last pin holds."""
+"""The end of ``pins`` while the message is pinned."""
 
 
 if TYPE_CHECKING:
@@ -41,11 +41,9 @@ else:
 
 
 class SaidMessages(Descriptor):
-    """The descriptor of ``conversation.messages``."""
-
     @cached_property
     def related_manager_cls(self) -> Any:
-        # Django's methods take rows only, so their own errors about a message would be misleading.
+        # Django's methods accept only rows, so their own errors about a message would be misleading.
         refused = dict.fromkeys(["add", "aadd", "create", "acreate", "set", "aset"], staticmethod(refuse_to_add))
         return type("SaidMessagesManager", (super().related_manager_cls,), refused)
 
@@ -60,62 +58,59 @@ TYPES = [
 EVICTION_REASONS = [(reason.value, _(reason.label)) for reason in EvictionReason]
 
 ORDER_STEP = 2**32
-"""The distance in ``memory_order`` of two messages added one after the other: room for 32 halvings."""
+"""The distance of consecutive messages in ``memory_order``: room for 32 halvings."""
 
 LONGEST_SEARCH = 100
-"""The most characters of a search: a database may compare all of them at each character of a text."""
+"""The maximum number of characters of a search, because a database may compare all of them at each position."""
 
 ERASED_TEXT = "[erased]"
-"""The text of a message whose words were erased while its row stays. A custom message has none then."""
+"""The text of a message after its text was erased. A custom message has no text."""
 
 PINNED = Q(evicted_in__isnull=True, pins__endswith=OPEN)
-"""The condition that a message is in the memory and pinned."""
+"""The condition for a message to be in the memory and pinned."""
 
-# evicted_in is null in all of these; ordering by it lets PostgreSQL read the index in order.
+# evicted_in is null in all of these. Ordering by it lets PostgreSQL read the index in order.
 _ORDER_OF_RETAINED = ("evicted_in", "memory_order")
 
 
 class Origin(models.TextChoices):
-    """The way in which a message came into the memory."""
-
     SAID = "said", _("said")
-    """A message that somebody said. The history has it."""
+    """A message that was said. It is in the history."""
 
     REWRITE = "rewrite", _("a rewrite")
-    """A message that a rewrite put into the memory."""
+    """A message that a rewrite added to the memory."""
 
     COPY = "copy", _("a copy")
-    """A copy of another message, at a place where that one cannot stand."""
+    """A copy of another message, which cannot be in this place itself."""
 
     CLEARED = "cleared", _("a cleared tool result")
-    """The placeholder of a tool result that was cleared."""
 
     SUMMARY = "summary", _("a summary")
-    """The summary of messages that left."""
+    """The summary of evicted messages."""
 
 
 STAND_INS = (Origin.CLEARED, Origin.SUMMARY)
-"""The origins of messages that take the place of others, and say of which."""
+"""The origins of messages that replace other messages."""
 
 
 class MessageQuerySet(models.QuerySet["Message"]):
-    """Messages; ``conversation.messages`` are those of one conversation, in the order said.
+    """Messages. ``conversation.messages`` contains those of one conversation, in the order said.
 
-    They are added and evicted by ``conversation.memory``, which updates the counters of the conversation. As everywhere
-    in Django, ``bulk_create()``, ``update()`` and ``delete()`` of a queryset change the rows and nothing else; after
-    them ``chatmemory_verify`` says what is wrong.
+    ``conversation.memory`` adds and evicts messages, and updates the counters of the conversation. As everywhere in
+    Django, ``bulk_create()``, ``update()`` and ``delete()`` change only the rows. If you use them,
+    ``chatmemory_verify`` reports the wrong counters.
     """
 
     def retained(self) -> MessageQuerySet:
-        """Return the messages that the model gets now, in memory order."""
+        """Return the messages in the memory, in memory order."""
         return self.filter(evicted_in__isnull=True).order_by(*_ORDER_OF_RETAINED)
 
     def evicted(self) -> MessageQuerySet:
-        """Return the messages that were in the memory and left it, in the order said."""
+        """Return the evicted messages, in the order said."""
         return self.filter(evicted_in__isnull=False).order_by("position")
 
     def history(self) -> MessageQuerySet:
-        """Return every message that was said, retained or evicted, in the order said."""
+        """Return all messages that were said, retained or evicted, in the order said."""
         return self.filter(origin=Origin.SAID).order_by("position")
 
     def pinned(self) -> MessageQuerySet:
@@ -123,7 +118,7 @@ class MessageQuerySet(models.QuerySet["Message"]):
         return self.filter(PINNED).order_by(*_ORDER_OF_RETAINED)
 
     def in_memory_at(self, version: int) -> MessageQuerySet:
-        """Return the messages that the model got at a version of the memory, in memory order."""
+        """Return the messages that were in the memory at a version, in memory order."""
         still_there = models.Q(evicted_in__isnull=True) | models.Q(evicted_in__gt=version)
         return self.filter(still_there, added_in__lte=version).order_by("memory_order")
 
@@ -131,8 +126,8 @@ class MessageQuerySet(models.QuerySet["Message"]):
 class Message(models.Model):
     """One message of a conversation.
 
-    The row never changes after it was written, its eviction, its pins and its erasure aside; only another model's
-    tokens are counted anew.
+    A row never changes, except for its eviction, its pins, its erasure, and the recount of its tokens for another
+    model.
     """
 
     conversation = models.ForeignKey(
@@ -157,10 +152,9 @@ class Message(models.Model):
         default=Origin.SAID,
         help_text=_("How it came into the memory."),
     )
-    # The first and the last position that the message stands for, if it stands for messages that were taken out.
+    # The first and the last position that the message replaces, if it replaces messages.
     covers_from = models.PositiveIntegerField(_("first message it stands for"), null=True, blank=True)
     covers_to = models.PositiveIntegerField(_("last message it stands for"), null=True, blank=True)
-    # See chatmemory.models.message.
     pins = models.TextField(_("pinned"), blank=True, default="")
     memory_order = models.BigIntegerField(_("memory order"))
     added_in = models.PositiveIntegerField(_("added in version"))
@@ -213,18 +207,18 @@ class Message(models.Model):
         ]
 
     def __str__(self) -> str:
-        # No text: the admin shows this to people who may not read what was said.
+        # Without the text, because the admin shows this to staff who may not read messages.
         return f"{self.position} {self.type}"
 
     def save(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Refuse to write the row: ``conversation.memory`` adds messages, and what was said stays said.
+        """Refuse to write the row: ``conversation.memory`` adds messages, and messages never change.
 
         Raises:
             TypeError: always.
         """
         if self._state.adding:
             refuse_to_add()
-        raise TypeError("a message never changes after it was said; conversation.memory.set() rewrites a memory")
+        raise TypeError("a message never changes after it was added; use conversation.memory.set() to rewrite a memory")
 
     def delete(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Refuse to delete the row.
@@ -233,8 +227,8 @@ class Message(models.Model):
             TypeError: always.
         """
         raise TypeError(
-            "a message is not deleted by itself, because the counters of its conversation would be wrong: "
-            "conversation.memory.set() and clear() evict messages, chatmemory_purge deletes what was evicted, and "
+            "a single message cannot be deleted, because the counters of its conversation would be wrong: "
+            "conversation.memory.set() and clear() evict messages, chatmemory_purge deletes evicted messages, and "
             "conversation.delete() deletes everything"
         )
 
@@ -244,7 +238,7 @@ class Message(models.Model):
         fields: Iterable[str] | None = None,
         from_queryset: models.QuerySet[Message] | None = None,
     ) -> None:
-        """Read the row again, or columns that were left out, by its conversation and its primary key."""
+        """Read the row, or deferred columns, again by its conversation and its primary key."""
         if from_queryset is None and "conversation_id" in vars(self):
             manager = Message._base_manager.db_manager(using, hints={"instance": self})
             from_queryset = manager.filter(conversation=self.conversation_id)
@@ -252,33 +246,32 @@ class Message(models.Model):
 
     @cached_property
     def message(self) -> ChatMessage:
-        """The message of the row."""
+        """The message that the row stores."""
         return from_columns(self.type, self.text, self.payload)
 
     def native_of(self, framework: str) -> Any:
-        """Return ``framework``'s own form of the message, decoded from JSON; None if another program added it."""
+        """Return ``framework``'s form of the message, decoded from JSON; None if another program added it."""
         native = {} if self.native is None else json.loads(self.native)
         return native.get(framework)
 
     @property
     def is_retained(self) -> bool:
-        """Whether the model gets this message now."""
         return self.evicted_in is None
 
     @property
     def synthetic(self) -> bool:
-        """Whether nobody said the message, so that the history leaves it out."""
+        """Whether the message was not said, so that it is not in the history."""
         return self.origin != Origin.SAID
 
     @property
     def is_erased(self) -> bool:
-        """Whether the message says nothing any more, because its conversation was anonymised."""
+        """Whether the text was erased, because its conversation was anonymised."""
         nothing = "" if self.type == ChatMessageType.CUSTOM else ERASED_TEXT
         return self.payload is None and self.text == nothing
 
     @property
     def is_pinned(self) -> bool:
-        """Whether the window may not evict the message now."""
+        """Whether the message is in the memory and pinned."""
         return self.is_retained and is_pin_open(self.pins)
 
     def was_pinned_at(self, version: int) -> bool:
@@ -287,8 +280,8 @@ class Message(models.Model):
         return not left and was_pin_open(self.pins, version)
 
 
-# Matches what dumps() writes for U+0000, for half a surrogate pair, and for numbers that may be too long for loads().
-# The lookbehind lets it begin only at the first digit: otherwise it would count the same digits from each of them.
+# Matches what dumps() writes for U+0000, for lone surrogates, and for numbers that may be too long for loads(). The
+# lookbehind makes it start only at the first digit; otherwise, it would count the same digits from each of them.
 _DOUBTFUL = re.compile(r"\\u0000|[\ud800-\udfff]|(?<![-+.0-9Ee])[-+.0-9Ee]{900}")
 
 _PLAIN: dict[str, Callable[[str], ChatMessage]] = {
@@ -302,7 +295,7 @@ def to_columns(message: ChatMessage) -> dict[str, Any]:
     """Return ``type``, ``text`` and ``payload`` of a message.
 
     Raises:
-        InvalidMessageError: a ``ValueError``; a text holds U+0000 or a lone surrogate.
+        InvalidMessageError: a text contains U+0000 or a lone surrogate.
         TypeError: an attribute has no JSON form.
     """
     whole = message_to_data(message)
@@ -320,16 +313,17 @@ def to_columns(message: ChatMessage) -> dict[str, Any]:
             del data[optional]
     payload = dumps(data) if data else None
     if payload is not None and (_DOUBTFUL.search(payload) or len(payload) > MAX_DOCUMENT_CHARS):
-        # Reading it back finds what no database can hold or nobody could read again, and names the place.
+        # Reading the JSON back finds what cannot be stored or read again, with the field path.
         read_message(loads(dumps(whole)))
     return {"type": str(message.type), "text": require_storable(text or "", "text"), "payload": payload}
 
 
 def from_columns(type: str, text: str, payload: str | None) -> ChatMessage:
-    """Return the message of a row. Unknown fields of its payload are ignored: a newer version may have written them.
+    """Return the message of a row. Unknown fields of the payload are ignored, because a newer version may have written
+    them.
 
     Raises:
-        ValueError: other hands wrote a payload that says no message.
+        ValueError: another program wrote an invalid payload.
     """
     if payload is None:
         plain = _PLAIN.get(type)
@@ -347,13 +341,13 @@ def from_columns(type: str, text: str, payload: str | None) -> ChatMessage:
 
 
 def refuse_to_add(*args: Any, **kwargs: Any) -> NoReturn:
-    """Refuse to insert or move a row of a message.
+    """Refuse to insert or move the row of a message.
 
     Raises:
         TypeError: always.
     """
     raise TypeError(
-        'messages are not added as rows: use conversation.memory.add(UserMessage("Hi")), which also counts them and '
+        'messages cannot be added as rows: use conversation.memory.add(UserMessage("Hi")), which also counts them and '
         "bounds the memory"
     )
 
@@ -362,22 +356,22 @@ _PINS = re.compile("([1-9][0-9]{0,9}-[1-9][0-9]{0,9} )*[1-9][0-9]{0,9}-([1-9][0-
 
 
 def is_pin_open(pins: str) -> bool:
-    """Return whether the last pin holds."""
+    """Return whether the message is pinned."""
     return pins.endswith(OPEN)
 
 
 def was_pin_open(pins: str, version: int) -> bool:
-    """Return whether a pin held at ``version``."""
+    """Return whether the message was pinned at ``version``."""
     return is_pin_open(pins_until(pins, version))
 
 
 def open_pin(pins: str, version: int) -> str:
-    """Return ``pins`` with a pin that holds from ``version`` on."""
+    """Return ``pins`` after pinning the message in ``version``."""
     return f"{pins} {version}{OPEN}".strip()
 
 
 def close_pin(pins: str, version: int) -> str:
-    """Return ``pins`` with the last one, which holds, ended: at ``version`` it no longer holds."""
+    """Return ``pins`` after unpinning the message in ``version``."""
     return f"{pins}{version}"
 
 
@@ -392,12 +386,12 @@ def pins_until(pins: str, version: int) -> str:
 
 
 def last_pin_change(pins: str) -> int:
-    """Return the last version in which a pin was made or ended."""
+    """Return the last version in which the message was pinned or unpinned."""
     return _versions(pins)[-1]
 
 
 def problem_of_pins(pins: str) -> str:
-    """Return the form that ``pins`` should have; an empty text if they have it."""
+    """Return the form that ``pins`` should have; an empty string if it is correct."""
     if pins and not _PINS.fullmatch(pins):
         return "versions such as '3-7 9-'"
     if any(second <= first for first, second in pairwise(_versions(pins))):

@@ -14,16 +14,14 @@ from chatmemory.conf import default_limit, window_default
 from chatmemory.core.exceptions import InvalidValueError
 from chatmemory.core.window import SETTINGS, Kind, check
 
-MAX_LIMIT = 2_147_483_647  # of an integer column, everywhere
+MAX_LIMIT = 2_147_483_647  # the largest integer that every database stores
 
 WINDOW_SETTINGS = tuple(SETTINGS)
-"""The names of ``WindowSettings``."""
 
 NULLABLE = tuple(name for name, setting in SETTINGS.items() if setting.null)
-"""The names of the settings that may be None."""
+"""The settings that may be None."""
 
 FLAGS = tuple(name for name, setting in SETTINGS.items() if setting.kind is Kind.FLAG)
-"""The names of the settings that are true or false."""
 
 
 _HALF = Floor(Cast("limit", FloatField()) / 2, output_field=BigIntegerField())  # integers divide otherwise on MariaDB
@@ -33,11 +31,11 @@ RESERVED = Least(Cast("reserve", BigIntegerField()), _HALF)
 
 
 class DefaultLimit(int):
-    """The limit of an unsaved row for which none was given; when the row is saved, its window decides anew."""
+    """The default limit of an unsaved row. When the row is saved, its window determines the default limit again."""
 
 
 def column(name: str) -> dict[str, Any]:
-    """Return the arguments of a setting's column. ``null`` is not among them: type checkers must see it."""
+    """Return the arguments of a setting's column, except ``null``, which type checkers must see."""
     setting = SETTINGS[name]
     arguments: dict[str, Any] = {
         "verbose_name": gettext_lazy(setting.label),
@@ -60,10 +58,10 @@ WINDOWS = column("window")["choices"]
 
 
 def check_stored(name: str, value: Any) -> None:
-    """Raise if the column of a setting cannot have a value.
+    """Raise an error if the column of a setting cannot store a value.
 
     Raises:
-        InvalidValueError: it cannot.
+        InvalidValueError: the value cannot be stored.
     """
     check(name, value)
     if SETTINGS[name].kind is Kind.NUMBER and value is not None and value > MAX_LIMIT:

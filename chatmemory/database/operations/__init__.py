@@ -1,4 +1,4 @@
-"""The changes of a conversation's memory. Each is one transaction."""
+"""The changes of a conversation's memory. Each change is one transaction."""
 
 from chatmemory.database.operations.add import add
 from chatmemory.database.operations.change_window import calibrate, make_room, recount, reserve, set_window

@@ -1,8 +1,7 @@
 """Add messages to a memory, and evict what no longer fits.
 
-Mostly without a lock: read, plan, and write only if no other writer was faster. That takes fewer statements than with a
-lock, and the row is locked no longer than the write takes. If another writer was faster, the slower one adds under the
-lock.
+Usually, no lock is taken: read, plan, and write only if no other process has written. This takes fewer statements than
+a lock, and locks the row only during the write. If another process has written, the messages are added under the lock.
 """
 
 from __future__ import annotations
@@ -82,12 +81,12 @@ def add(
     return target.change(work)
 
 
-# Mostly one or two leave, perhaps from behind a system message, or with the results of a call.
+# Usually, one or two messages are evicted, perhaps after a system message, or with the results of a call.
 _OLDEST = 4
 
 
 def try_to_add(target: Target, new: NewMessages, window: Window | None) -> Change | None:
-    """Add ``new`` without a lock and return the change; None, with nothing done, if it must be added under the lock."""
+    """Add ``new`` without a lock and return the change; return None if the lock is needed and nothing was done."""
     connection = connections[target.key.database]
     needs_lock = target.precondition or target.also or hooks("changed")
     if is_in_transaction(connection) or needs_lock or not setting("KEEP_HISTORY"):
@@ -96,7 +95,7 @@ def try_to_add(target: Target, new: NewMessages, window: Window | None) -> Chang
         with without_dead_connection(connection), without_endless_wait(connection):
             return _add(target, new, window)
     except MemoryTooLargeError:
-        return None  # the size may be that of a later moment, so it is decided under the lock
+        return None  # the size may be of a later moment, so decide under the lock
     except OperationalError as error:
         if has_collided(error):
             return None
@@ -113,7 +112,7 @@ def _add(target: Target, new: NewMessages, window: Window | None) -> Change | No
         return None
     guards = [getattr(conversation, name) for name in (*WINDOW_SETTINGS, *COUNTERS)]
     rows = new.rows(estimator_of(bound, conversation.model))
-    # What is read from here on may be of a later moment. If so, the guards let nothing be written.
+    # What is read from here on may be of a later moment. In this case, the guards prevent the write.
     entries = oldest_entries(conversation, bound, oldest) if len(oldest) == _OLDEST else entries_of(oldest, bound)
     added, evicted = plan_addition(conversation, bound, rows, entries)
     change = Change(conversation)
@@ -123,7 +122,7 @@ def _add(target: Target, new: NewMessages, window: Window | None) -> Change | No
         gone = already_stored(evicted)
         if not fits_one_statement(added) or not save_at_once(conversation, added, gone, guards):
             return None
-    target.update_instance(change)  # before signals are sent, whose receivers may use the caller's object
+    target.update_instance(change)  # before receivers of signals use the caller's object
     if added:
         send_signals(change)
     return change

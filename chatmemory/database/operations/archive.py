@@ -1,7 +1,7 @@
-"""The operations of frameworks: take messages out of a memory, take them back, and read an archive.
+"""The operations of frameworks: remove messages from a memory, take them back, and read an archive.
 
-The archive of a conversation has the messages that had no room in its window, and those that left with them. Messages
-that were taken out for another reason are in the history only.
+The archive of a conversation contains the messages for which the window had no room, and those that were evicted with
+them. Messages that were removed for another reason are only in the history.
 """
 
 from __future__ import annotations
@@ -21,23 +21,25 @@ from chatmemory.models import ORDER_STEP, Message, MessageQuerySet, Origin
 from chatmemory.models.message import open_pin
 
 ARCHIVED = Q(eviction_reason__in=EvictionReason.of(Cause.ROOM, Cause.SUMMARY)) & ~Q(origin=Origin.SUMMARY)
-"""The condition of the rows in the archive: what left for want of room, and what a summary covers."""
+"""The condition for rows in the archive: messages that were evicted for lack of room, or that a summary covers."""
 
 
 def take_out(
     target: Target, choose: Callable[[MessageQuerySet], Iterable[Message]], reason: EvictionReason
 ) -> list[Message]:
-    """Evict the messages of the memory that ``choose`` returns. The history keeps them.
+    """Evict the messages of the memory that ``choose`` returns. They stay in the history.
 
-    Unlike a window, this takes no tool results along. What was over the limit only because they were pinned leaves.
+    Unlike a window, this does not evict the results of evicted calls. Messages that exceed the limit and are no longer
+    pinned are also evicted.
 
     Args:
         target: the conversation.
-        choose: is called with the retained rows in memory order, and may be called again with other rows.
-        reason: why they leave. ``WINDOW`` archives them.
+        choose: takes the retained rows in memory order, and returns those to evict. It may be called again with other
+            rows.
+        reason: the reason of the eviction. ``WINDOW`` archives the messages.
 
     Returns:
-        the rows that left.
+        The evicted rows.
 
     Raises:
         Conversation.DoesNotExist: the conversation is missing.
@@ -48,7 +50,7 @@ def take_out(
         taken[:] = choose(rows_of(change.conversation).retained())
         added: list[Message] = []
         gone: list[Gone] = [(row, reason) for row in taken]
-        if any(row.is_pinned for row in taken):  # which may have kept others in the memory
+        if any(row.is_pinned for row in taken):  # a pin may have kept other messages in the memory
             added, unfit = plan_eviction(change.conversation, window_of(change.conversation), without=taken)
             gone += unfit
         if gone:
@@ -59,11 +61,11 @@ def take_out(
 
 
 def add_archived(target: Target, messages: Iterable[ChatMessage], native: NativeForms | None = None) -> Change:
-    """Add messages to the archive: they were said, and are evicted at once.
+    """Add messages to the archive: they are added and evicted at once.
 
     Raises:
-        Conversation.DoesNotExist: the conversation is missing, and must not be made.
-        ValueError: a text that no database can hold, or a form that is no JSON.
+        Conversation.DoesNotExist: the conversation is missing, and must not be created.
+        ValueError: databases cannot store a text, or a form is not JSON.
     """
     new = NewMessages.of(messages, native)
 
@@ -80,14 +82,14 @@ def add_archived(target: Target, messages: Iterable[ChatMessage], native: Native
 
 
 def empty_archive(target: Target, chosen: Q | None = None) -> list[Message]:
-    """Take messages out of the archive. They stay in the history, as cleared.
+    """Remove messages from the archive. They stay in the history, as cleared.
 
     Args:
         target: the conversation.
-        chosen: the condition of those that go; by default all.
+        chosen: the condition for the messages to remove; by default all.
 
     Returns:
-        the rows as they were.
+        The rows as they were.
 
     Raises:
         Conversation.DoesNotExist: the conversation is missing.
@@ -108,14 +110,14 @@ Remainder = tuple[ChatMessage, NativeForms] | None
 
 
 def take_back(target: Target, shorten: Callable[[Message], Remainder]) -> Message | None:
-    """Evict the last message of the memory, or put a shorter one in its place. History keeps it.
+    """Evict the last message of the memory, or replace it by a shorter one. It stays in the history.
 
     Args:
         target: the conversation.
-        shorten: returns the part of the row that stays, and may be called again with another row.
+        shorten: takes the row, and returns the part that stays. It may be called again with another row.
 
     Returns:
-        the row as it was; None if the memory was empty.
+        The row as it was; None if the memory was empty.
 
     Raises:
         Conversation.DoesNotExist: the conversation is missing.

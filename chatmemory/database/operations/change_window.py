@@ -1,4 +1,4 @@
-"""Change the window of a memory, or count its tokens again."""
+"""Change the window of a memory, or recount its tokens."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ _RETAINED = Q(evicted_in__isnull=True)
 
 
 def set_window(target: Target, **settings: Unpack[WindowSettings]) -> Change:
-    """Change the given settings of the window, and evict what no longer fits.
+    """Change settings of the window, and evict what no longer fits.
 
     Raises:
         Conversation.DoesNotExist: the conversation is missing.
-        TypeError: a setting that does not exist.
-        ValueError: a setting has no meaning, or pinned messages would take more than half of the limit.
+        TypeError: a setting is unknown.
+        ValueError: a setting is invalid, or pinned messages would take more than half of the limit.
     """
     settings = check_window_settings(settings)
     model = settings.get("model")
@@ -75,10 +75,10 @@ def reserve(target: Target, model: str, tools: str, tokens: int) -> Change | Non
         model: the name of the model that is asked. With ``CALIBRATE_TOKENS`` there is room for all tokens that its
             server will count.
         tools: the definitions of tools, as JSON; empty if there are none.
-        tokens: for the answer.
+        tokens: the tokens of the answer.
 
     Returns:
-        None if nothing had to be done.
+        None if the reserve is already large enough.
 
     Raises:
         Conversation.DoesNotExist: the conversation is missing.
@@ -108,12 +108,14 @@ def calibrate(target: Target, model: str, tools: str, reported: int) -> None:
 
 
 def make_room(target: Target, tokens_that_fit: Callable[[int, int], int]) -> Change:
-    """Evict what a model refused as too long, as the window evicts. If nothing can leave, nothing changes.
+    """Evict messages, as the window evicts, because a model refused the request as too long.
+
+    If nothing can be evicted, nothing changes.
 
     Args:
         target: the conversation.
-        tokens_that_fit: returns the most tokens that the memory may have, given those of a request with it and the
-            window's low-water mark.
+        tokens_that_fit: takes the tokens of a request with this memory and the window's low-water mark, and returns the
+            maximum tokens of the memory.
 
     Raises:
         Conversation.DoesNotExist: the conversation is missing.
@@ -135,12 +137,12 @@ def make_room(target: Target, tokens_that_fit: Callable[[int, int], int]) -> Cha
 
 
 def recount(target: Target, model: str | None = None, *, since: int) -> Change:
-    """Count the retained messages again, and those evicted after the version ``since``; evict what no longer fits.
+    """Recount the retained messages and those evicted after the version ``since``, and evict what no longer fits.
 
     Args:
         target: the conversation.
-        model: the one whose tokens are counted from now on; by default that of the row.
-        since: the version up to which evicted messages have been counted already.
+        model: the new model; by default that of the row.
+        since: the version up to which evicted messages have already been counted.
 
     Raises:
         Conversation.DoesNotExist: the conversation is missing.
@@ -162,7 +164,7 @@ def recount(target: Target, model: str | None = None, *, since: int) -> Change:
         write_columns(conversation, ["model", "retained_tokens", "version"])
         added, gone = plan_eviction(conversation, window_of(conversation))
         if gone:
-            # A purge by age must not take this for activity.
+            # A purge by age must not count this as activity.
             row = Conversation.objects.using(conversation._state.db).filter(pk=conversation.pk)
             active = row.values_list("updated_at", flat=True).get()
             write(change, added, gone)
@@ -173,7 +175,7 @@ def recount(target: Target, model: str | None = None, *, since: int) -> Change:
 
 
 def apply_window(conversation: Conversation, window: Window) -> None:
-    """Make the row describe ``window``, and count its tokens by the window's estimator."""
+    """Write ``window`` to the row, and recount its tokens with the window's estimator."""
     wanted = settings_of(window, conversation)
     estimator = estimator_of(window, conversation.model)
     changed = [name for name, value in wanted.items() if getattr(conversation, name) != value]
@@ -182,12 +184,12 @@ def apply_window(conversation: Conversation, window: Window) -> None:
     if "model" in changed:
         _count_again(conversation, estimator, {})
     if changed:
-        # At once, because the change that this is part of may turn out to change nothing.
+        # Written now, because the caller may not write anything else.
         write_columns(conversation, [*changed, "retained_tokens"])
 
 
 def _counted(target: Target, estimator: TokenCountEstimator, counted: Q) -> dict[Any, int]:
-    """Return the counts of present rows by primary key. Counting takes long, so it is done before the lock."""
+    """Return the counts of current rows by primary key. Counting is slow, so it is done before the lock."""
     if target.instance is None:
         return {}
     database = target.key.database
@@ -198,15 +200,17 @@ def _counted(target: Target, estimator: TokenCountEstimator, counted: Q) -> dict
 def _count_again(
     conversation: Conversation, estimator: TokenCountEstimator, known: dict[Any, int], counted: Q = _RETAINED
 ) -> bool:
-    """Count the retained rows again, or other rows as well; return whether any count has changed.
+    """Recount the retained rows, or other rows as well. Return whether any count has changed.
 
     Args:
         conversation: the locked conversation.
-        estimator: the estimator that counts.
-        known: the counts of rows that were there before the lock; a message never changes.
-        counted: the condition of the rows to count.
+        estimator: the estimator.
+        known: the counts of rows from before the lock. Messages never change.
+        counted: the condition for the rows to count.
     """
-    rows = rows_of(conversation).filter(counted).order_by()  # in any order, so by the index of the condition
+    rows = (
+        rows_of(conversation).filter(counted).order_by()
+    )  # no order, so that the database uses the index of the condition
     stored = list(rows.values_list("pk", "token_count", "evicted_in"))
     for keys in chunks([key for key, _count, _evicted_in in stored if key not in known]):
         known |= {row.pk: stored_count(row.message, estimator) for row in read_in_parts(rows.filter(pk__in=keys))}
@@ -218,10 +222,10 @@ def _count_again(
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryToTry:
-    """A memory that was read once, to try any number of windows on it."""
+    """A memory that is read once, to try several windows on it."""
 
     conversation: Conversation
-    """The row, of the version of ``rows``."""
+    """The row, at the version of ``rows``."""
 
     rows: list[Message]
     """The retained messages, in memory order."""
@@ -233,23 +237,23 @@ class MemoryToTry:
         Raises:
             Conversation.DoesNotExist: the conversation has been erased.
         """
-        # Never a replica: what is tried is what the next turn will find.
+        # Never a replica, because the next turn will use the primary.
         database = router.db_for_write(Conversation, instance=conversation)
 
         def read() -> MemoryToTry:
             row = Conversation.objects.using(database).get(pk=conversation.pk)
-            rows = read_rows(row)  # which may read ``row`` anew, so it comes first
+            rows = read_rows(row)  # this may refresh ``row``, so it comes first
             return cls(conversation=row, rows=rows)
 
         return retry(database, read)
 
     def try_window(self, settings: WindowSettings, messages: Iterable[ChatMessage] = ()) -> WindowTrial:
-        """Try a window on the memory, then add ``messages``; neither the memory nor the database is changed.
+        """Try a window on the memory, then add ``messages``. Neither the object nor the database is changed.
 
         Raises:
-            TypeError: a setting that does not exist, or one of ``messages`` is no message.
-            ValueError: a setting of the window has no meaning, pinned messages would take more than half of the limit,
-                or a text that no database can hold.
+            TypeError: a setting is unknown, or an item is not a message.
+            ValueError: a setting is invalid, pinned messages would take more than half of the limit, or databases
+                cannot store a text.
         """
         settings = check_window_settings(settings)
         new = NewMessages.of(messages)
@@ -268,13 +272,13 @@ class MemoryToTry:
 def try_window(
     conversation: Conversation, *, messages: Iterable[ChatMessage] = (), **settings: Unpack[WindowSettings]
 ) -> WindowTrial:
-    """Try a window on what is retained now, then add ``messages``; nothing is written.
+    """Try a window on the current memory, then add ``messages``. Nothing is written.
 
     Raises:
         Conversation.DoesNotExist: the conversation has been erased.
-        TypeError: a setting that does not exist, or one of ``messages`` is no message.
-        ValueError: a setting of the window has no meaning, pinned messages would take more than half of the limit, or
-            a text that no database can hold.
+        TypeError: a setting is unknown, or an item is not a message.
+        ValueError: a setting is invalid, pinned messages would take more than half of the limit, or databases cannot
+            store a text.
     """
     settings = check_window_settings(settings)
     new = NewMessages.of(messages)
@@ -282,7 +286,7 @@ def try_window(
 
 
 def fit_rows(conversation: Conversation) -> WindowTrial:
-    """Return the memory as the row's window bounds it now: its limit may have become smaller since the last change."""
+    """Return the memory that fits the row's window. The limit may have been lowered since the last change."""
     return _fit(conversation, read_rows(conversation), [], window_of(conversation))
 
 

@@ -1,4 +1,4 @@
-"""Put placeholders in the place of old tool results."""
+"""Replace old tool results by placeholders."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from chatmemory.models import Conversation
 def clear_tool_results(
     target: Target, *, keep: int = RESULTS_KEPT, exclude_tools: Collection[str] = (), placeholder: str = RESULT_CLEARED
 ) -> Change:
-    """Put placeholders in the place of tool results that take more tokens than they. The last turn stays as it is.
+    """Replace tool results by placeholders, if the placeholders take fewer tokens. The last turn stays unchanged.
 
     Args:
         target: the conversation.
@@ -30,16 +30,16 @@ def clear_tool_results(
 
     Raises:
         Conversation.DoesNotExist: the conversation is missing.
-        TypeError: ``exclude_tools`` is one text.
-        InvalidValueError: ``keep`` is below zero, or ``placeholder`` is blank or no database can hold it.
-        MemoryTooLargeError: the memory is, or would be, larger than the target says.
+        TypeError: ``exclude_tools`` is a string.
+        InvalidValueError: ``keep`` is negative, or ``placeholder`` is blank or cannot be stored.
+        MemoryTooLargeError: the memory is, or would become, larger than the target allows.
     """
     if keep is None:
         raise InvalidValueError("keep must be a whole number of at least zero, but is: null", code="null")
     check("keep_tool_results", keep, "keep")
     if isinstance(exclude_tools, str):
         raise TypeError(f"exclude_tools must be a list of names, but is: {exclude_tools!r:.100}")
-    excluded = frozenset(exclude_tools)  # it may be an iterator, and the work is done again after a deadlock
+    excluded = frozenset(exclude_tools)  # it may be an iterator, and the work may be retried
     if not require_storable(placeholder, "placeholder").strip():
         raise InvalidValueError("placeholder must not be blank", code="blank")
 
@@ -59,10 +59,10 @@ def clear_tool_results(
 def try_clearing(
     conversation: Conversation, *, keep: int = RESULTS_KEPT, exclude_tools: Collection[str] = ()
 ) -> tuple[dict[int, int], int]:
-    """Return what ``clear_tool_results`` would do; nothing is written.
+    """Return what ``clear_tool_results`` would do. Nothing is written.
 
     Returns:
-        the tokens of each result that it would clear, by position, and the tokens that this would free.
+        The tokens of each result that would be cleared, by position, and the tokens that this would free.
     """
     memory = _plan(conversation, keep=keep, exclude_tools=exclude_tools, placeholder=RESULT_CLEARED)
     tokens = {place_columns(entry.row)[0]: entry.cost for entry, _reason in memory.evicted}
@@ -72,8 +72,10 @@ def try_clearing(
 def _plan(
     conversation: Conversation, *, keep: int, exclude_tools: Collection[str], placeholder: str
 ) -> Retained[Entry]:
-    """Return the memory as it would be. Costs are tokens."""
-    window = replace(window_of(conversation), kind=WindowKind.TOKENS)  # a placeholder is not fewer messages
+    """Return the memory after clearing. Costs are tokens."""
+    window = replace(
+        window_of(conversation), kind=WindowKind.TOKENS
+    )  # in messages, a placeholder costs as much as the result
     memory = Retained(oldest_entries(conversation, window), total=0, window=window)
     memory.clear_tool_results(keep, exclude_tools=exclude_tools, placeholder=placeholder)
     return memory

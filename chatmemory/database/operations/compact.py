@@ -1,6 +1,6 @@
-"""Make a summary while the conversation goes on: when one is due, who makes it, and how it takes the place of turns.
+"""Summarise a conversation: when a summary is due, which process writes it, and how it replaces turns.
 
-By the lease one process at a time makes the summary of a conversation; it ends by the database's clock. Nothing is
+With the lease, one process at a time summarises a conversation. The lease ends by the database's clock. Nothing is
 locked while the summarizer writes.
 """
 
@@ -66,8 +66,9 @@ def compact(
     parts has summarised these.
 
     Args:
-        conversation: the conversation; its row is read anew.
-        summarizer: a function, sync or async, of messages and of the summary before them or None, that returns a text.
+        conversation: the conversation, whose row is read again.
+        summarizer: a sync or async function that takes messages and the summary before them (or None), and returns a
+            text.
         keep: the percent of the limit that stays in whole turns; by default the conversation's ``compact_keep``.
         if_due: whether to do nothing before ``compact_at`` is reached or the window has evicted messages that no
             summary stands for, and while a pause after a failure lasts.
@@ -167,7 +168,7 @@ async def _within(write: Callable[[], Awaitable[str]], seconds: float) -> str:
 _EVICTED_FOR_ROOM = Q(eviction_reason__in=EVICTED) & COVERABLE
 
 UNCOVERED = Q(position__gte=F("conversation__compacted_to")) & _EVICTED_FOR_ROOM
-"""The condition that a message left the memory for want of room, and that no summary covers it."""
+"""The condition for messages that were evicted for lack of room and that no summary covers."""
 
 _LIMIT = Cast("limit", BigIntegerField())  # a product with the column itself may be larger than it holds
 _IS_FULL = Q(window=WindowKind.TOKENS.value, retained_tokens__gte=(_LIMIT - RESERVED) * F("compact_at") / 100) | Q(
@@ -178,7 +179,7 @@ _IS_FULL = Q(window=WindowKind.TOKENS.value, retained_tokens__gte=(_LIMIT - RESE
 def due_conversations(conversations: ConversationQuerySet) -> ConversationQuerySet:
     """Return the conversations in which a summary may be due: ``is_due`` knows.
 
-    Those where a summary failed a moment ago, or is being made, are not among them.
+    Conversations are not included if a summary failed recently, or is being written.
     """
     evicted = Message.objects.filter(
         _EVICTED_FOR_ROOM, conversation=OuterRef("pk"), position__gte=OuterRef("compacted_to")
@@ -208,7 +209,7 @@ def due_parts(
 
     Raises:
         Conversation.DoesNotExist: the conversation has been erased.
-        ValueError: ``keep`` is no percentage.
+        ValueError: ``keep`` is not a percentage.
     """
     if conversation.compact_at is None:
         return
@@ -240,32 +241,32 @@ BACK_OFF = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=30))
 """The pauses after the first, the second, and each further failure in a row."""
 
 _IN_TRANSACTION = (
-    "A summary cannot be made within a transaction: nobody else would see the lease, and its row would be locked while "
-    "the model works. Call compact() outside of transaction.atomic(). If the setting ATOMIC_REQUESTS opened the "
+    "A conversation cannot be summarised in a transaction: other processes would not see the lease, and its row would "
+    "be locked while the model "
+    "works. Call compact() outside of transaction.atomic(). If the setting ATOMIC_REQUESTS opened the "
     "transaction, mark the view with @transaction.non_atomic_requests."
 )
 _ERASED = "the conversation has been erased"
 
 
 def error_text(error: BaseException) -> str:
-    """Return the class and the text of an exception, as every database and page can hold them."""
+    """Return the class and the text of an exception, with replacements for what databases cannot store."""
     try:
         said = str(error)
-    except Exception:  # a package's own exception may fail at that, and its failure counts all the same
+    except Exception:  # str() of a package's exception may fail, and the failure must still count
         said = "without a text"
     text = f"{type(error).__name__}: {said}".replace("\x00", "")
     return text.encode("utf-8", "backslashreplace").decode()[:LONGEST_ERROR]
 
 
 class Lease:
-    """The right to make the next summary of a conversation. It ends by itself, so that no killed process keeps it."""
+    """The right to write the next summary of a conversation. It expires, so a killed process does not block it."""
 
     def __init__(self, conversation: Conversation, database: str, seconds: float) -> None:
-        """
-        Args:
-            conversation: the conversation that is summarised.
-            database: the alias of the database that has its row.
-            seconds: how long the lease lasts unless it is released.
+        """Args:
+        conversation: the conversation to summarise.
+        database: the alias of its database.
+        seconds: the time after which the lease expires.
         """
         self._conversation = conversation
         self._database = database
@@ -273,14 +274,14 @@ class Lease:
         self._number = 0
 
     def try_take(self, *, also_after_failure: bool) -> bool:
-        """Take the lease, unless another has it, and return whether it is taken.
+        """Take the lease unless another process has it. Return whether it was taken.
 
         Args:
-            also_after_failure: whether to take it before the pause after a failure is over.
+            also_after_failure: whether to take it during the pause after a failure.
 
         Raises:
             Conversation.DoesNotExist: the conversation has been erased.
-            RuntimeError: the caller is within a transaction.
+            RuntimeError: a transaction is open.
         """
         require_no_transaction(self._database, _IN_TRANSACTION)
         rows = self._rows()
@@ -297,7 +298,7 @@ class Lease:
                 end: Any = UtcNow() + timedelta(seconds=self._seconds)
                 if is_free.update(lease=F("lease") + 1, leased_until=end):
                     return rows.values_list("lease", flat=True).get()
-                if not rows.exists():  # MariaDB ignores a missing conversation like a row that is there
+                if not rows.exists():  # MariaDB ignores a missing conversation like an existing row
                     raise Conversation.DoesNotExist(_ERASED)
                 return 0
 
@@ -308,7 +309,7 @@ class Lease:
         return bool(self._number)
 
     def release(self) -> None:
-        """Release the lease, unless another has taken it over."""
+        """Release the lease, unless another process has taken it."""
         own = self._rows().filter(lease=self._number)
         retry(self._database, lambda: own.update(leased_until=None))
 
@@ -318,12 +319,12 @@ class Lease:
         retry(self._database, lambda: rows.update(failures=0, failed_at=None, retry_at=None, error=""))
 
     def note_failure(self, error: BaseException, plan: CompactionPlan) -> None:
-        """Note a failure, and when to try again at the earliest.
+        """Record a failure, and the time of the next attempt.
 
-        The text of ``error`` may quote messages of ``plan``. It is left out if one of them has been erased since.
+        The text of ``error`` may quote messages of ``plan``. It is not stored if one of them has been erased.
 
         Raises:
-            Conversation.DoesNotExist: the conversation has been erased or anonymised meanwhile.
+            Conversation.DoesNotExist: the conversation has been erased or anonymised.
         """
 
         def note(change: Change) -> None:
@@ -334,7 +335,7 @@ class Lease:
             text = error_text(error) if _is_whole(plan, change.conversation) else type(error).__name__
             self._rows().update(failures=F("failures") + 1, failed_at=UtcNow(), retry_at=pause, error=text)
 
-        # A purge holds the same lock, so it cannot come in between.
+        # A purge takes the same lock, so it cannot run in between.
         Target(Key.of(self._conversation, self._database)).change(note)
 
     def _rows(self) -> QuerySet[Compaction]:
@@ -342,36 +343,35 @@ class Lease:
 
 
 def _is_whole(plan: CompactionPlan, conversation: Conversation) -> bool:
-    """Return whether all that ``plan`` was made of is still there, and the owner is the same."""
+    """Return whether all messages of ``plan`` still exist, and the owner is the same."""
     positions = [*plan.positions, *plan.summaries]
     found = sum(rows_of(conversation).filter(position__in=chunk).count() for chunk in chunks(positions))
     return conversation.owner_id == plan.owner and found == len(positions)
 
 
 def apply_compaction(target: Target, plan: CompactionPlan, text: str) -> Change | None:
-    """Put a summary in the place of the messages that ``plan`` covers, as far as they are still in the memory.
+    """Replace the messages that ``plan`` covers and that are still in the memory by a summary.
 
-    What was added since stays. What was evicted since stays evicted, and the summary stands for it, too.
+    Messages that were added since stay. Messages that were evicted since stay evicted, and the summary covers them too.
 
     Args:
         target: the conversation.
-        plan: what the summary stands for.
+        plan: the messages that the summary covers.
         text: the summary.
 
     Returns:
-        None, with nothing done, if some of the messages have been erased or taken out of the conversation since, or
-        another summary stands for them, or they belong to the last turn now, or the conversation was given to another
-        user or anonymised.
+        None if nothing was done, because some of the messages have been erased or removed, another summary covers them,
+            they now belong to the last turn, or the conversation has another owner or was anonymised.
 
     Raises:
         Conversation.DoesNotExist: the conversation is missing.
-        UnusableSummaryError: ``text`` is blank, no database can hold it, it is not smaller than what it covers, or
-            too large for the window.
+        UnusableSummaryError: ``text`` is blank, cannot be stored, is not smaller than what it covers, or does not fit
+            the window.
     """
     new = _new_summary(target, text)
     is_applied = False
 
-    def require_owner(locked: Conversation) -> None:  # a precondition gets the whole row, as it is now
+    def require_owner(locked: Conversation) -> None:  # a precondition gets the whole current row
         if locked.owner_id != plan.owner:
             raise _AnotherOwnerError
 
@@ -387,20 +387,20 @@ def apply_compaction(target: Target, plan: CompactionPlan, text: str) -> Change 
 
 
 def apply_text(target: Target, through: int, text: str, *, idempotency_key: str | None = None) -> Change:
-    """Put a summary that the caller made in the place of all turns up to a position.
+    """Replace all turns up to a position by the caller's summary.
 
     Args:
         target: the conversation.
-        through: the position of the last message that the summary covers: the end of a turn, and not of the last.
-        text: the summary; it takes in the one before.
+        through: the position of the last message that the summary covers: the end of a turn, but not of the last turn.
+        text: the summary, which includes the summary before it.
         idempotency_key: a second call with the same key returns the original result.
 
     Raises:
         Conversation.DoesNotExist: the conversation is missing.
-        CoveredError: there is nothing up to ``through`` that no summary covers.
-        IdempotencyConflictError: the key was used before, for another request.
-        MemoryTooLargeError: the memory is, or would be, larger than the target says.
-        UnusableSummaryError: as ``apply_compaction`` says.
+        CoveredError: everything up to ``through`` is already summarised.
+        IdempotencyConflictError: the key was already used for another request.
+        MemoryTooLargeError: the memory is, or would become, larger than the target allows.
+        UnusableSummaryError: as for ``apply_compaction``.
         InvalidValueError: no turn ends at ``through``.
     """
     new = _new_summary(target, text)
@@ -423,26 +423,26 @@ def apply_text(target: Target, through: int, text: str, *, idempotency_key: str 
 
 
 class _AnotherOwnerError(Exception):
-    """The conversation has another owner than when the summary was planned, or none any more."""
+    """The conversation has had a change of owner, or was anonymised, since the summary was planned."""
 
 
 class CoveredError(InvalidValueError):
-    """An error about a position up to which there is nothing left to summarise."""
+    """An error for a position up to which everything is already summarised."""
 
     code = "already_summarized"
 
 
 def _covered(conversation: Conversation, through: int) -> CoveredError:
     return CoveredError(
-        "through is %(through)s, but no message up to there can be summarised: a summary stands for all before "
-        "%(position)s, or they are pinned, or somebody took them out",
+        "through is %(through)s, but no message up to there can be summarised: a summary covers all before "
+        "%(position)s, or they are pinned or removed",
         through=through,
         position=conversation.compacted_to,
     )
 
 
 def _new_summary(target: Target, text: str) -> NewMessages:
-    """Return the message of a summary, whose tokens are counted before any lock."""
+    """Return the message of a summary. Its tokens are counted before any lock."""
     new = NewMessages([summary_message(check_summary(text))])
     new.token_counts(estimator_of(None, target.likely_model))
     return new
@@ -452,8 +452,8 @@ def _kept_behind(memory: Retained[Entry], through: int, conversation: Conversati
     """Return the index of the first entry that a summary through a position does not replace.
 
     Raises:
-        CoveredError: ``through`` is before all that no summary covers.
-        InvalidValueError: no turn ends at ``through``, or the last one does.
+        CoveredError: everything up to ``through`` is already summarised.
+        InvalidValueError: no turn, or the last turn, ends at ``through``.
     """
     if through < conversation.compacted_to:
         raise _covered(conversation, through)
@@ -480,19 +480,19 @@ def _kept_behind(memory: Retained[Entry], through: int, conversation: Conversati
 
 
 def _cuts_evicted_turn(conversation: Conversation, through: int, before: int) -> bool:
-    """Return whether the window has evicted a message after ``through`` that belongs to the turn of those before."""
+    """Return whether the window has evicted a message after ``through`` that belongs to the same turn."""
     gone = uncovered(conversation).filter(position__gt=through, position__lt=before)
     return gone.values_list("type", flat=True).first() not in {None, ChatMessageType.USER.value}
 
 
 def _apply(change: Change, plan: CompactionPlan, new: NewMessages, most: MemoryBound | None) -> bool:
-    """Write the summary if ``plan`` still holds, and return whether it does."""
+    """Write the summary if ``plan`` still holds. Return whether it does."""
     conversation = change.conversation
     window = window_of(conversation)
     memory = read_memory(conversation, window)
     entries, covered = memory.entries(), _covered_now(conversation, plan)
     leave = _leaving(memory, covered)
-    last_turn = entries[first_kept(entries, 0) :]  # after a rewind it may be one that was covered
+    last_turn = entries[first_kept(entries, 0) :]  # after a rewind, it may be a turn that was covered
     if any(entry in leave and not entry.is_summary for entry in last_turn):
         return False
     if not _still_holds(conversation, memory, plan, covered):
@@ -517,7 +517,7 @@ def _apply(change: Change, plan: CompactionPlan, new: NewMessages, most: MemoryB
     fitted = Retained(rest, total=window.overhead + sum(entry.cost for entry in rest), window=window)
     _check_room(fitted, rest[place], window)
     fitted.evict()
-    # Not 0, even if what was said first stands behind what was put before it: a 0 says that there was no summary.
+    # Not 0, even if the first message comes after later ones: 0 means that there was no summary.
     conversation.compacted_to = max(conversation.compacted_to, plan.compacted_to, 1)
     added = [row, *placed_rows(fitted, row.position + 1, window)]
     gone += evicted_rows(fitted)
@@ -528,7 +528,7 @@ def _apply(change: Change, plan: CompactionPlan, new: NewMessages, most: MemoryB
 
 
 def _covered_now(conversation: Conversation, plan: CompactionPlan) -> set[int]:
-    """Return the positions of the plan, and those of placeholders that were put in the place of its messages since."""
+    """Return the positions of the plan, and of placeholders that replaced its messages since."""
     since = rows_of(conversation).filter(position__gt=max(plan.positions), added_in__gt=plan.version)
     placeholders = since.filter(origin=Origin.CLEARED, covers_from__isnull=False)
     planned = {*plan.positions}
@@ -537,7 +537,7 @@ def _covered_now(conversation: Conversation, plan: CompactionPlan) -> set[int]:
 
 
 def _still_holds(conversation: Conversation, memory: Retained[Entry], plan: CompactionPlan, covered: set[int]) -> bool:
-    """Return whether no other summary stands for the messages of ``plan``, and nobody took them out or erased them."""
+    """Return whether no other summary covers the messages of ``plan``, and none was removed or erased."""
     summaries = {entry.row.position for entry in memory.entries() if entry.is_summary}
     if conversation.compacted_to != plan.compacted_from or not summaries <= {*plan.summaries}:
         return False
@@ -548,15 +548,16 @@ def _still_holds(conversation: Conversation, memory: Retained[Entry], plan: Comp
     if any(left is not None and reason not in TAKEN_IN for left, reason in states.values()):
         return False
     missing = {*plan.positions, *plan.summaries} - states.keys()
-    # Where history is not kept, what was in the memory and is missing was evicted: if somebody took it out,
-    # ``compacted_to`` says so. What had left before was erased.
+    # If history is not kept, missing messages of the memory were evicted: if they had been removed, ``compacted_to``
+    # would show it. Messages that were evicted before were erased.
     return not missing or (not setting("KEEP_HISTORY") and missing.isdisjoint(plan.evicted))
 
 
 def _leaving(memory: Retained[Entry], covered: set[int]) -> set[Entry]:
-    """Return the entries that the summary takes the place of.
+    """Return the entries that the summary replaces.
 
-    A unit that was pinned since stays, and so does one with a tool result that came since: no summary has its text.
+    A unit that was pinned since stays, and so does one with a new tool result, because the summary does not contain its
+    text.
     """
     entries = memory.entries()
     leave = {entry for entry in entries if entry.is_summary}
@@ -568,8 +569,8 @@ def _leaving(memory: Retained[Entry], covered: set[int]) -> set[Entry]:
 
 
 def _place(rest: list[Entry], plan: CompactionPlan, window: Window) -> int:
-    """Return the index of the summary: before the turns that stay, behind the system message and earlier pins."""
-    # A result may be a placeholder or a copy, which came later than its call.
+    """Return the index of the summary: before the turns that stay, after the system message and earlier pins."""
+    # A result may be a placeholder or a copy that was added later than its call.
     for start, _ in Retained(rest, total=0, window=window).units(0):
         if rest[start].type is not ChatMessageType.SYSTEM and rest[start].row.position >= plan.compacted_to:
             return start
@@ -577,7 +578,7 @@ def _place(rest: list[Entry], plan: CompactionPlan, window: Window) -> int:
 
 
 def _order(rest: list[Entry], place: int, position: int) -> int:
-    """Return the memory order of a new message at ``position`` that is to stand at the index ``place``."""
+    """Return the memory order of a new message at ``position``, to be inserted at the index ``place``."""
     orders: list[int] = [entry.row.memory_order for entry in rest]
     if place == len(orders):
         return position * ORDER_STEP
@@ -590,7 +591,7 @@ def _order(rest: list[Entry], place: int, position: int) -> int:
 
 
 def _check_room(memory: Retained[Entry], summary: Entry, window: Window) -> None:
-    """Raise if the summary, with what is pinned, would leave too little room for others."""
+    """Raise an error if the summary and the pinned messages would leave too little room for others."""
     cost = summary.cost + memory.pinned_cost()
     if cost * 2 > window.room:
         raise UnusableSummaryError(

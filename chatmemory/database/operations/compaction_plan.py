@@ -1,4 +1,4 @@
-"""Plan a summary: which messages it is to stand for."""
+"""Plan a summary: which messages it covers."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from chatmemory.database.stored_windows import window_of
 from chatmemory.models import STAND_INS, Conversation, Message, MessageQuerySet, Origin
 
 EVICTED = EvictionReason.of(Cause.ROOM, Cause.PLACEHOLDER)
-"""The reasons of messages that left for want of room: a summary may stand for them later."""
+"""The reasons of messages that were evicted for lack of room. A summary may cover them later."""
 
 TAKEN_IN = EvictionReason.of(Cause.ROOM, Cause.PLACEHOLDER, Cause.SUMMARY)
-"""The reasons of what a summary has taken in, or the next one will: nobody took it out.
+"""The reasons of messages that a summary covers, or the next one will: they were not removed.
 
-There was no room for it, or a summary took its place, which may have been erased since.
+There was no room for them, or they were replaced by a summary, which may have been erased since.
 """
 
 _STANDS_FOR_RESULT = Q(type=ChatMessageType.TOOL_EXECUTION_RESULT.value, origin__in=[Origin.CLEARED, Origin.COPY])
@@ -47,51 +47,51 @@ _STANDS_FOR_RESULT = Q(type=ChatMessageType.TOOL_EXECUTION_RESULT.value, origin_
 _TAKEN_OUT = EvictionReason.of(Cause.SOMEBODY)
 
 COVERABLE = ~Q(origin__in=STAND_INS) & ~Q(type=ChatMessageType.SYSTEM.value)
-"""The condition that a summary may stand for a message. What a placeholder stands for is covered itself."""
+"""The condition for messages that a summary may cover. What a placeholder replaced is covered itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompactionPlan:
-    """The messages that a summary is to stand for. It may be applied later, whatever was said or evicted meanwhile."""
+    """The messages that a summary will cover. The plan can be applied after messages were added or evicted."""
 
     covers_from: int
-    """The position of the first message, those of the summary before included."""
+    """The position of the first message, including those of the summary before."""
 
     covers_to: int
     """The position of the last message."""
 
     messages: tuple[ChatMessage, ...]
-    """The messages since the summary before, in memory order; those that the window has evicted are among them."""
+    """The messages since the summary before, in memory order, including evicted messages."""
 
     previous: str | None
-    """The text of the summary before, which the new one takes in; None if there is none."""
+    """The text of the summary before, which the new one includes, or None."""
 
     tokens: int
-    """The tokens of ``messages`` and of the summary before: the new one must have fewer."""
+    """The tokens of ``messages`` and of the summary before. The new summary must have fewer."""
 
     previous_tokens: int
     """The tokens of the summary before."""
 
     version: int
-    """The version of the memory that was planned on."""
+    """The version of the memory when the plan was made."""
 
     evicted: tuple[int, ...]
-    """The positions of the messages, and of a summary before, that had left the memory for want of room."""
+    """The positions of the messages, and of a summary before, that were evicted for lack of room."""
 
     positions: tuple[int, ...]
-    """The positions of the rows that the summary takes the place of: ``messages``, and placeholders."""
+    """The positions of the rows that the summary replaces: ``messages``, and placeholders."""
 
     summaries: tuple[int, ...]
-    """The positions of the summaries before, mostly one."""
+    """The positions of the summaries before, usually one."""
 
     owner: Any
-    """The primary key of the conversation's owner: if it has another one later, or none, the plan is void."""
+    """The primary key of the conversation's owner. If the owner changes, the plan is void."""
 
     compacted_from: int
-    """``compacted_to`` of the conversation when it was planned."""
+    """The conversation's ``compacted_to`` when the plan was made."""
 
     compacted_to: int
-    """The position from which the next summary goes on."""
+    """The position from which the next summary continues."""
 
     until: int
     """The position up to which this part and those after it go."""
@@ -104,7 +104,7 @@ class CompactionPlan:
 
     @property
     def has_evicted(self) -> bool:
-        """Whether the model lacks some of what was said until there is a summary."""
+        """Whether the model lacks messages until there is a summary."""
         return bool(self.evicted)
 
 
@@ -119,22 +119,22 @@ def plan_compaction(
     """Plan a summary of the turns before those that stay, or of the first part of them; nothing is written.
 
     Args:
-        conversation: the conversation; its row is read anew.
+        conversation: the conversation, whose row is read again.
         keep: the percent of the limit, from 0 to 100, that stays in whole turns; by default the conversation's
             ``compact_keep``. The last turn always stays.
-        summary_tokens: the tokens that the summary is expected to have; by default those of the summary before, or
+        summary_tokens: the expected tokens of the summary; by default those of the summary before, or
             ``USUAL_SUMMARY_TOKENS``, and at most a tenth of a limit in tokens.
         summarizer: the function that is to write it: a part has whole turns, as many as one call takes.
         after: the plan of the part before, which has been applied: no part goes further than the first would have.
 
     Returns:
-        None if there is nothing that is worth a summary: fewer than twice the tokens that it is expected to have. Also
-        if none has room, because pinned messages take half of the limit, or because the limit is one message, or
-        because the last turn leaves so little that the window would evict the summary at once.
+        None if the messages have fewer than twice the expected tokens of a summary, or if there is no room for a
+            summary: because pinned messages take half of the limit, the limit is one message, or the last turn leaves
+            so little room that the window would evict the summary at once.
 
     Raises:
         Conversation.DoesNotExist: the conversation has been erased.
-        ValueError: ``keep`` is no percentage.
+        ValueError: ``keep`` is not a percentage.
     """
 
     def first() -> CompactionPlan | None:
@@ -159,7 +159,7 @@ def plan_parts(
     """
     if keep is not None:
         check_keep(keep)
-    # Never a replica: it may lack the latest messages.
+    # Never a replica, which may lack the latest messages.
     database = router.db_for_write(Conversation, instance=conversation)
     row = Conversation.objects.using(database).get(pk=conversation.pk)
     window = window_of(row)
@@ -389,15 +389,15 @@ def _summaries(entries: Sequence[Entry], latest: Message | None) -> list[Message
 
 
 def _stands_for_result(row: Message) -> bool:
-    """Return whether a row is a placeholder, or a copy of one or of a tool result."""
+    """Return whether a row is a placeholder, or a copy of a placeholder or of a tool result."""
     is_result = row.type == ChatMessageType.TOOL_EXECUTION_RESULT
     return is_result and row.origin in (Origin.CLEARED, Origin.COPY)
 
 
 def _leaving(memory: Retained[Entry], kept: int) -> list[Entry]:
-    """Return the entries that a summary takes the place of.
+    """Return the entries that a summary replaces.
 
-    They are those before the index ``kept`` that are no system message, no summary, and not pinned.
+    They are the entries before the index ``kept``, except system messages, summaries and pinned entries.
     """
     entries = memory.entries()
     return [
@@ -421,9 +421,9 @@ def left_size(conversation: Conversation, through: int) -> tuple[int, int]:
 
 
 def uncovered(conversation: Conversation) -> MessageQuerySet:
-    """Return the messages that left a memory for want of room, and that no summary covers, by position.
+    """Return the messages that were evicted for lack of room and that no summary covers, by position.
 
-    A tool result is not among them if somebody took its placeholder out.
+    A tool result is not included if its placeholder was removed.
     """
     older, newer = _evicted(conversation, _latest_summary(conversation))
     return rows_of(conversation).filter(older | newer).order_by("position")
@@ -468,29 +468,29 @@ def _evicted(conversation: Conversation, latest: Message | None) -> tuple[Q, Q]:
 
 
 def _latest_summary(conversation: Conversation) -> Message | None:
-    """Return the latest summary; None if there is none, or if it has been erased with what it stood for."""
+    """Return the latest summary; None if there is none, or if it was erased with what it covered."""
     rows = rows_of(conversation).filter(position__gte=conversation.compacted_to, origin=Origin.SUMMARY)
     return rows.order_by("-position").first()
 
 
 def _first_position(row: Message) -> int:
-    """Return where the range begins that a row stands for. All but a summary stand for their own position, too."""
+    """Return the start of the range that a row covers. All rows except summaries cover their own position too."""
     if row.covers_from is None:
         return row.position
     return row.covers_from if row.origin == Origin.SUMMARY else min(row.position, row.covers_from)
 
 
 def _last_position(row: Message) -> int:
-    """Return where the range ends that a row stands for."""
+    """Return the end of the range that a row covers."""
     if row.covers_to is None:
         return row.position
     return row.covers_to if row.origin == Origin.SUMMARY else max(row.position, row.covers_to)
 
 
 def _next_start(conversation: Conversation, kept: Sequence[Entry]) -> int:
-    """Return the position up to which a summary takes in what was evicted: where the turns that stay begin.
+    """Return the position before which a summary includes evicted messages: the start of the turns that stay.
 
-    The question of the turn under way stays out even if the window has evicted it.
+    The question of the current turn is not included, even if the window has evicted it.
     """
     question = (
         rows_of(conversation)
@@ -511,7 +511,7 @@ def _has_own_place(entry: Entry) -> bool:
 
 
 def _has_room(memory: Retained[Entry], window: Window) -> bool:
-    """Return whether there is room for the smallest summary beside what is pinned: nobody is asked for one in vain."""
+    """Return whether there is room for the smallest summary beside the pinned messages."""
     pinned = sum(entry.cost for entry in memory.entries() if entry.is_summary and entry.pinned)
     return (memory.pinned_cost() - pinned + 1) * 2 <= window.room
 

@@ -1,4 +1,4 @@
-"""Erase the summaries that were made from messages that are erased, and let no rewrite bring them back."""
+"""Erase the summaries of erased messages, and prevent rewrites from restoring them."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from chatmemory.database.reading import chunks, rows_of
 from chatmemory.models import Compaction, Conversation, Message, Origin
 
 _MOST_NOTED = 20
-"""The most erased summaries that are noted. A client that writes an old one back has mostly read the last."""
+"""The maximum number of erased summaries to remember. A client that restores one has usually read the last."""
 
 _Source = tuple[int, int | None, str]
-"""The position of a message that left, the version in which it left, and the reason."""
+"""The position of an evicted message, the version in which it was evicted, and the reason."""
 
 
 def erase_summaries(conversation: Conversation, keys: Sequence[int]) -> int:
-    """Delete every summary, retained or evicted, that stands for one of the messages with the primary keys ``keys``.
+    """Delete all summaries, retained or evicted, that cover one of the messages with the primary keys ``keys``.
 
-    The next summary takes in the other messages for which it stood.
+    The next summary includes the other messages that they covered.
 
     Args:
-        conversation: the locked conversation; its counters are changed and not saved.
-        keys: of rows that are being deleted in the same transaction.
+        conversation: the locked conversation. Its counters are changed, but not saved.
+        keys: the primary keys of rows that are deleted in the same transaction.
 
     Returns:
-        the number of deleted summaries, with those that are among ``keys``.
+        The number of deleted summaries, including those in ``keys``.
     """
     if not conversation.compacted_to and not _compaction(conversation).exists():
-        return 0  # there was no summary, or the next begins anew
+        return 0  # there was no summary, or the next one starts anew
     summaries = list(rows_of(conversation).filter(origin=Origin.SUMMARY).defer("text", "payload", "native"))
     if not summaries:
         return 0
@@ -61,27 +61,27 @@ def erase_summaries(conversation: Conversation, keys: Sequence[int]) -> int:
 
 
 def erased_among(conversation: Conversation, rows: Sequence[Message]) -> set[str]:
-    """Return the texts of those new rows of a rewrite that are erased summaries: the client has read them before."""
+    """Return the texts of new rows of a rewrite that are erased summaries, which the client read earlier."""
     texts = {row.text for row in rows if is_summary_text(row.text)}
     if not texts:
         return texts
     noted = {each for text in _compaction(conversation).values_list("erased", flat=True) for each in text.split()}
-    # A later summary may say the same.
+    # A later summary may have the same text.
     return {text for text in texts if fingerprint(text) in noted} - _ranges(conversation, texts).keys()
 
 
 def restore_summaries(conversation: Conversation, rows: list[Message]) -> None:
-    """Make those of the new rows of a rewrite that say what a summary said that summary again, with its range."""
+    """Make new rows of a rewrite summaries again, with their ranges, if they have the text of a summary."""
     ranges = _ranges(conversation, {row.text for row in rows if is_summary_text(row.text)})
     for row in rows:
         if row.type == ChatMessageType.USER and row.payload is None and row.text in ranges:
             row.origin = Origin.SUMMARY
             row.covers_from, row.covers_to = ranges[row.text]
-            conversation.compacted_to = max(conversation.compacted_to, 1)  # 0 says that there was no summary
+            conversation.compacted_to = max(conversation.compacted_to, 1)  # 0 means that there was no summary
 
 
 def _ranges(conversation: Conversation, texts: set[str]) -> dict[str, tuple[int | None, int | None]]:
-    """Return the ranges of the stored summaries that have one of ``texts``; of equal ones that of the last."""
+    """Return the ranges of stored summaries with one of ``texts``; for equal texts, that of the last summary."""
     if not texts:
         return {}
     rows = rows_of(conversation).filter(origin=Origin.SUMMARY, text__in=texts).order_by("position")
@@ -93,7 +93,7 @@ def _compaction(conversation: Conversation) -> QuerySet[Compaction]:
 
 
 def _note(conversation: Conversation, fingerprints: list[str]) -> None:
-    """Note the summaries that are erased."""
+    """Remember the erased summaries."""
     rows = _compaction(conversation)
     if not rows.exists():
         rows.bulk_create([Compaction(conversation=conversation)], ignore_conflicts=True)
@@ -110,16 +110,16 @@ def _sources(conversation: Conversation, keys: Sequence[int]) -> list[_Source]:
 
 
 def _was_made_from(summary: Message, source: _Source) -> bool:
-    """Return whether the text of a message may be in a summary."""
+    """Return whether a summary may contain the text of a message."""
     position, left, reason = source
     first, last = _range_of(summary)
     return first <= position <= last and _may_be_in(summary, left, reason)
 
 
 def _took_in(summary: Message, earlier: Message) -> bool:
-    """Return whether the text of an earlier summary may be in a summary.
+    """Return whether a summary may contain the text of an earlier summary.
 
-    One that somebody took out before is not in it, unless a rewrite brought it back: then the ranges are the same.
+    It does not contain one that was removed before, unless a rewrite restored it: then the ranges are the same.
     """
     (first, last), (begin, end) = _range_of(summary), _range_of(earlier)
     was_there = _may_be_in(summary, earlier.evicted_in, earlier.eviction_reason)
@@ -127,24 +127,24 @@ def _took_in(summary: Message, earlier: Message) -> bool:
 
 
 def _may_be_in(summary: Message, left: int | None, reason: str) -> bool:
-    """Return whether what left at a version, for a reason, was there when the summary was made.
+    """Return whether a message that was evicted at a version, for a reason, was there when the summary was written.
 
-    What somebody took out before the summary came is not in it. What was pinned while it was being made is.
+    A summary does not contain what was removed before, but it contains what was pinned while it was written.
     """
     return reason in TAKEN_IN or left is None or left > summary.added_in
 
 
 def _go_back(conversation: Conversation, summaries: list[Message], gone: set[int]) -> None:
-    """Let the next summary go on behind the latest one that stays, or where the range of the deleted one begins.
+    """Let the next summary continue after the latest one that stays, or at the start of the deleted one's range.
 
     Args:
-        conversation: the conversation; its counter ``compacted_to`` is changed.
+        conversation: the conversation, whose counter ``compacted_to`` is changed.
         summaries: its summaries, by position.
-        gone: the primary keys of those that are being deleted.
+        gone: the primary keys of the summaries to delete.
     """
     latest = summaries[-1]
     if latest.pk not in gone or latest.position < conversation.compacted_to:
-        return  # those that are deleted are of the past
+        return  # those to delete are older
     if latest.evicted_in is not None and latest.eviction_reason not in TAKEN_IN:
         _stay_behind_taken_out(conversation)
         return
@@ -156,7 +156,7 @@ def _go_back(conversation: Conversation, summaries: list[Message], gone: set[int
 
 
 def _last_clear(conversation: Conversation, summaries: list[Message]) -> int:
-    """Return the position from which messages came after a summary was cleared that a rewrite may have brought back."""
+    """Return the position of the first message after the clearing of a summary that a rewrite may have restored."""
     versions = [row.evicted_in for row in summaries if row.eviction_reason == EvictionReason.CLEARED]
     if not versions:
         return 0
@@ -166,7 +166,7 @@ def _last_clear(conversation: Conversation, summaries: list[Message]) -> int:
 
 
 def _stay_behind_taken_out(conversation: Conversation) -> None:
-    """Let no later summary bring back what one stood for that somebody took out of the memory."""
+    """Prevent later summaries from restoring what a removed summary covered."""
     told = rows_of(conversation).filter(eviction_reason=EvictionReason.SUMMARIZED.value)
     last = told.filter(position__gte=conversation.compacted_to).aggregate(last=Max("position"))["last"]
     if last is not None:
@@ -174,7 +174,6 @@ def _stay_behind_taken_out(conversation: Conversation) -> None:
 
 
 def _range_of(summary: Message) -> tuple[int, int]:
-    """Return the positions of the first and the last message that a summary covers."""
     assert summary.covers_from is not None, "every summary has a range"
     assert summary.covers_to is not None, "every summary has a range"
     return summary.covers_from, summary.covers_to

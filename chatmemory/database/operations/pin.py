@@ -18,7 +18,7 @@ from chatmemory.models.message import close_pin, open_pin
 
 
 def pin(target: Target, position: int) -> Change:
-    """Pin a message. If it is pinned already, nothing changes.
+    """Pin a message. If it is already pinned, nothing changes.
 
     Raises:
         Conversation.DoesNotExist: the conversation is missing.
@@ -60,23 +60,23 @@ def unpin(target: Target, position: int) -> Change:
 
 
 def require_room_for_pins(conversation: Conversation, window: Window, *, before: Window) -> None:
-    """Raise if the pinned messages of ``conversation`` have no room in ``window``: see ``check_pins``."""
+    """Raise an error if the pinned messages of ``conversation`` do not fit ``window``: see ``check_pins``."""
     rows = rows_of(conversation)
     if rows.pinned().exists():
         check_pins(list(rows.retained()), window, before=before)
 
 
 def check_pins(rows: Sequence[Message], window: Window, *, before: Window | None = None) -> None:
-    """Raise if the pinned messages of a memory would leave too little room for others.
+    """Raise an error if the pinned messages of a memory would leave too little room for others.
 
     Args:
         rows: the memory, in order.
-        window: bounds it.
-        before: the window before, if this one is to take its place. The results of a pinned call may have come since.
+        window: the window of the memory.
+        before: the previous window, if it is replaced. The results of a pinned call may have been added since.
 
     Raises:
-        PinnedTooMuchError: with what they keep from leaving they take more than half of the limit, and a larger part
-            than before.
+        PinnedTooMuchError: the pinned messages, with the messages that stay with them, would take more than half of the
+            limit, and a larger part than before.
     """
     cost = _pinned_cost(rows, window)
     if cost * 2 > window.room and (before is None or cost * before.room > _pinned_cost(rows, before) * window.room):
@@ -97,13 +97,13 @@ def _row_at(rows: Iterable[Message], position: int) -> Message:
 
 
 def _set_pins(conversation: Conversation, row: Message, changed: Callable[[str, int], str]) -> None:
-    """Write the pins of a row, as they are in the next version."""
+    """Write the pins of a row for the next version."""
     row.pins = changed(row.pins, conversation.version + 1)
     rows_of(conversation).filter(pk=row.pk).update(pins=row.pins)
 
 
 def _note_version(change: Change) -> None:
-    """Write a new version. The memory stays as it is, so its prefix does."""
+    """Write a new version. The memory stays the same, and so does its prefix."""
     conversation = change.conversation
     conversation.version += 1
     conversation.updated_at = timezone.now()

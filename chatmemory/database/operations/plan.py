@@ -1,4 +1,4 @@
-"""Plan a change of a memory, before anything is written: what comes in, where it stands, and what leaves."""
+"""Plan a change of a memory before anything is written: what is added, where, and what is evicted."""
 
 from __future__ import annotations
 
@@ -27,15 +27,14 @@ from chatmemory.database.rows import (
 from chatmemory.models import ORDER_STEP, Conversation, Message, Origin
 from chatmemory.models.message import from_columns, is_pin_open, to_columns
 
-# The rows of the window's old end that are read at once when something must go, beside those that a low-water mark
-# makes leave. If they are not enough, the next chunks are larger, so that a system message anywhere in a large window
-# is found in a few statements.
+# The rows at the start of the window that are read at once when something must be evicted, in addition to those that a
+# low-water mark evicts. If they are not enough, the next chunks are larger, so that a system message anywhere in a
+# large window is found with a few statements.
 _CHUNK = 8
 _GROWTH = 8
 
 
 def entry_of(row: Message, window: Window) -> Entry:
-    """Return a row as an entry of a memory."""
     return Entry(
         row.message,
         row.token_count if window.kind is WindowKind.TOKENS else 1,
@@ -47,7 +46,6 @@ def entry_of(row: Message, window: Window) -> Entry:
 
 
 def entries_of(rows: Iterable[Row], window: Window) -> Iterator[Entry]:
-    """Return stored rows as entries of a memory."""
     tokens = window.kind is WindowKind.TOKENS
     for row in rows:
         origin, pins = status_columns(row)
@@ -69,18 +67,18 @@ def memory_of(conversation: Conversation, window: Window, oldest_first: Iterable
 
 
 def evicted_rows(memory: Retained[Entry]) -> list[Gone]:
-    """Return the rows that left ``memory``, each with the reason."""
+    """Return the rows that ``memory`` evicted, each with its reason."""
     return [(entry.row, reason) for entry, reason in memory.evicted]
 
 
 def plan_addition(
     conversation: Conversation, window: Window, rows: list[Message], oldest_first: Iterable[Entry]
 ) -> tuple[list[Message], list[Gone]]:
-    """Plan to add ``rows`` as if one after the other, and give those that are added their places.
+    """Plan to add ``rows`` one after the other, and set positions and memory orders of the added rows.
 
     Returns:
-        the rows that come in (a system message equal to the present one does not) and the rows that are evicted. Both
-        are empty if nothing is added.
+        The added rows (without a system message equal to the current one) and the evicted rows. Both are empty if
+            nothing is added.
     """
     memory = memory_of(conversation, window, oldest_first)
     for row in rows:
@@ -95,12 +93,12 @@ def plan_addition(
 def plan_eviction(
     conversation: Conversation, window: Window, *, without: Sequence[Message] = ()
 ) -> tuple[list[Message], list[Gone]]:
-    """Plan to evict what does not fit; return the rows that come in, placeholders, and those that leave.
+    """Plan to evict what does not fit. Return the added rows, which are placeholders, and the evicted rows.
 
     Args:
         conversation: the conversation.
-        window: bounds the memory.
-        without: rows that leave by the same change.
+        window: the window of the memory.
+        without: rows that are removed by the same change.
     """
     gone = {row.pk for row in without}
     stored = (entry for entry in oldest_entries(conversation, window) if key_of(entry.row) not in gone)
@@ -115,32 +113,32 @@ def plan_eviction(
 def check_size(
     most: MemoryBound | None, conversation: Conversation, added: Sequence[Message], gone: Sequence[Gone]
 ) -> None:
-    """Raise if the memory is larger than ``most``, or would be after a change that was planned and is not written yet.
+    """Raise an error if the memory is larger than ``most``, or would be after a planned change.
 
     Args:
-        most: the bound; None for none.
-        conversation: whose memory the database has as it is before the change.
-        added: the rows that come in.
-        gone: the rows that leave, some of them perhaps among ``added``.
+        most: the maximum, or None.
+        conversation: the conversation before the change.
+        added: the rows to add.
+        gone: the rows to evict, which may include some of ``added``.
 
     Raises:
-        MemoryTooLargeError: it is too large.
+        MemoryTooLargeError: the memory is too large.
     """
     if most is None:
         return
     messages, chars = read_size(conversation)
-    most.check(messages, chars)  # the caller could not read it already
+    most.check(messages, chars)  # the caller could not even read it now
     left = sum(chars_of(row) for row, _reason in gone)
     most.check(messages + len(added) - len(gone), chars + sum(map(chars_of, added)) - left)
 
 
 def placed_rows(memory: Retained[Entry], position: int, window: Window) -> list[Message]:
-    """Return the rows that came into ``memory``, placeholders last, with their places.
+    """Return the rows that were added to ``memory``, placeholders last, with positions and memory orders.
 
     Args:
-        memory: after the additions and evictions.
-        position: of the first row.
-        window: bounds the memory.
+        memory: the memory after additions and evictions.
+        position: the position of the first row.
+        window: the window of the memory.
     """
     rows = [entry.row for entry in memory.added]
     for row in rows:
@@ -155,7 +153,6 @@ def placed_rows(memory: Retained[Entry], position: int, window: Window) -> list[
 
 
 def _placeholder(entry: Entry, position: int) -> Message:
-    """Return the unsaved row of a placeholder."""
     assert entry.replaces is not None
     original = entry.replaces.row
     if isinstance(original, Message):
@@ -164,7 +161,7 @@ def _placeholder(entry: Entry, position: int) -> Message:
         place, order = place_columns(original)
     return Message(
         **to_columns(entry.message),
-        token_count=entry.cost,  # nothing gives way in a window of messages
+        token_count=entry.cost,  # a window of messages has no placeholders
         origin=Origin.CLEARED,
         covers_from=place,
         covers_to=place,
@@ -174,12 +171,12 @@ def _placeholder(entry: Entry, position: int) -> Message:
 
 
 def oldest_entries(conversation: Conversation, window: Window, known: Sequence[Row] = ()) -> Iterator[Entry]:
-    """Return the retained rows as entries, in memory order. They are read in chunks, as far as they are needed.
+    """Return the retained rows as entries, in memory order. They are read in chunks, as far as needed.
 
     Args:
-        conversation: whose counters are up to date.
-        window: bounds the memory.
-        known: the oldest rows, as far as they were read before.
+        conversation: the conversation, with current counters.
+        window: the window of the memory.
+        known: the oldest rows that have already been read.
     """
     yield from entries_of(known, window)
     start, size = len(known), _CHUNK + conversation.retained_count * (100 - window.low_water) // 100
@@ -193,22 +190,22 @@ _MOST_PAIRS = 200_000
 
 
 def longest_common_subsequence(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int, int]]:
-    """Return pairs of indexes ``(in old, in new)``, both ascending, of the most elements that keep their order.
+    """Return pairs of indexes ``(in old, in new)``, both ascending, of the longest common subsequence.
 
-    If there are several ways, the pairs end as early in ``new`` as possible, and begin as late in ``old`` as possible:
-    a window evicts its oldest messages, and what is said is added at the end. So after "a b X" the last X of "b X X" is
-    new.
+    If there are several, the pairs end as early in ``new`` as possible, and begin as late in ``old`` as possible,
+    because a window evicts the oldest messages, and new messages are added at the end. Therefore, after "a b X", the
+    last X of "b X X" is new.
 
-    If elements repeat thousands of times each, the pairs may be fewer than the most.
+    If elements repeat thousands of times each, the result may be shorter than the longest.
 
-    Source: Hunt and Szymanski, "A fast algorithm for computing longest common subsequences", 1977. Fast where few
+    Source: Hunt and Szymanski, "A fast algorithm for computing longest common subsequences", 1977. It is fast if few
     elements repeat, as in conversations.
     """
-    if old == new[: len(old)]:  # usually nothing had to go
+    if old == new[: len(old)]:  # usually nothing was evicted
         return [(index, index) for index in range(len(old))]
     places: dict[Hashable, list[int]] = defaultdict(list)
     for index in range(len(new) - 1, -1, -1):
-        places[new[index]].append(index)  # descending, so that one old element never pairs twice
+        places[new[index]].append(index)  # descending, so that an old element is never paired twice
     if sum(len(places.get(element, ())) for element in old) > _MOST_PAIRS:
         return _start_and_end(old, new)
     ends: list[int] = []  # ends[k]: the smallest index in new at which a common subsequence of length k + 1 ends
@@ -234,7 +231,7 @@ def longest_common_subsequence(old: Sequence[Hashable], new: Sequence[Hashable])
 def pairs_between(
     pairs: Sequence[tuple[int, int]], old: Sequence[Hashable], new: Sequence[Hashable]
 ) -> list[tuple[int, int]]:
-    """Return further pairs of indexes ``(in old, in new)``, of equal elements between the same two of ``pairs``."""
+    """Return further pairs of indexes ``(in old, in new)`` of equal elements between two neighbours of ``pairs``."""
     found = []
     for (old_start, new_start), (old_end, new_end) in pairwise([(-1, -1), *pairs, (len(old), len(new))]):
         between = longest_common_subsequence(old[old_start + 1 : old_end], new[new_start + 1 : new_end])
@@ -243,7 +240,7 @@ def pairs_between(
 
 
 def _start_and_end(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int, int]]:
-    """Return the pairs of the start that both share, and of the longest end of ``old`` that ``new`` has after it.
+    """Return the pairs of the common start, and of the longest end of ``old`` that follows it in ``new``.
 
     Source: Knuth, Morris and Pratt, "Fast pattern matching in strings", 1977.
     """
@@ -251,7 +248,7 @@ def _start_and_end(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tup
     while start < shortest and old[start] == new[start]:
         start += 1
     text = [*reversed(old[start:]), object(), *reversed(new[start:])]
-    lengths = [0] * len(text)  # of the longest part of the text that ends at an index, and with which the text begins
+    lengths = [0] * len(text)  # of the longest part of the text that ends at an index and is also a prefix of the text
     for index in range(1, len(text)):
         length = lengths[index - 1]
         while length and text[index] != text[length]:
@@ -267,6 +264,8 @@ def _start_and_end(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tup
 
 
 def orders_between(count: int, low: int, high: int) -> list[int] | None:
-    """Return ``count`` ascending numbers strictly between ``low`` and ``high``, evenly spread; None without room."""
+    """Return ``count`` ascending numbers strictly between ``low`` and ``high``, evenly spread; None if there is no
+    room.
+    """
     step = (high - low) // (count + 1)
     return [low + step * (index + 1) for index in range(count)] if step > 0 else None

@@ -1,8 +1,8 @@
-"""Replay what a conversation sent to its model: as it was, or as another window would have had it.
+"""Replay the requests of a conversation, as they were, or as another window would have made them.
 
-The history is walked as versions: what came, what left and what was pinned in each, by positions, types, tokens and
-versions, without texts. A provider that caches prompts charges little for the part of a request that the request before
-began with; so the figures say what a window costs.
+The history is read version by version: what was added, evicted and pinned, with positions, types, tokens and versions,
+but without texts. Providers with a prompt cache charge little for the prefix that a request shares with the request
+before it, so the figures show what a window costs.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from chatmemory.models.message import OPEN, pins_until
 _ROWS = 2000
 _STATE = ("eviction_reason", "pins")
 HAS_CALLS = Q(payload__contains='"toolExecutionRequests":[{')
-"""The condition that a message calls tools. The database looks into the payload, so that it need not be read."""
+"""The condition for messages that call tools. The database searches the payload, so it need not be read."""
 
 _HOLDS_SUMMARY = Q(payload__contains='"type":"compaction"')
 
 
 class PastMessage(NamedTuple):
-    """A row of the history, without what it says."""
+    """A row of the history without its text."""
 
     position: int
     type: ChatMessageType
@@ -58,7 +58,6 @@ class PastMessage(NamedTuple):
 
     @property
     def is_answer(self) -> bool:
-        """Whether the model said the message."""
         return is_answer(self)
 
 
@@ -70,26 +69,26 @@ class Version:
     """One version of a memory: the differences from the version before."""
 
     added: list[PastMessage] = field(default_factory=list)
-    """The messages that came, in the order of their positions."""
+    """The added messages, by position."""
 
     gone: list[tuple[PastMessage, str]] = field(default_factory=list)
-    """The messages that left, each with the reason."""
+    """The evicted messages, each with its reason."""
 
     pinned: list[tuple[PastMessage, bool]] = field(default_factory=list)
     """The messages that were pinned (True) or unpinned."""
 
     has_answers: bool = False
-    """Whether any of ``added`` is an answer of the model."""
+    """Whether ``added`` contains an answer of the model."""
 
     has_results: bool = False
-    """Whether any of ``added`` is a tool result."""
+    """Whether ``added`` contains a tool result."""
 
     is_rewrite: bool = False
-    """Whether a rewrite made the version."""
+    """Whether the version is a rewrite."""
 
 
 def versions_of(conversation: Conversation) -> Iterator[Version]:
-    """Yield the versions of a memory, up to that of ``conversation``, in order."""
+    """Yield the versions of a memory in order, up to the version of ``conversation``."""
     found: dict[int, Version] = {}
     numbers: list[int] = []
 
@@ -100,7 +99,7 @@ def versions_of(conversation: Conversation) -> Iterator[Version]:
         return found[number]
 
     for past, reason, pins in _rows(conversation):
-        while numbers and numbers[0] < past.added_in:  # positions and versions rise together
+        while numbers and numbers[0] < past.added_in:  # positions and versions increase together
             yield found.pop(heappop(numbers))
         version = at(past.added_in)
         version.added.append(past)
@@ -122,7 +121,7 @@ def versions_of(conversation: Conversation) -> Iterator[Version]:
 
 
 def _rows(conversation: Conversation) -> Iterator[tuple[PastMessage, str, str]]:
-    """Yield the messages of a conversation by position, each with the reason and the pins of its row."""
+    """Yield the messages of a conversation by position, each with its reason and pins."""
     rows = rows_of(conversation).filter(added_in__lte=conversation.version).order_by("position")
     columns = rows.annotate(has_calls=_whether(HAS_CALLS), holds_summary=_whether(_HOLDS_SUMMARY)).values_list(
         *PastMessage._fields, *_STATE
@@ -143,7 +142,7 @@ def _listed(rows: QuerySet[Any, tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 
 REPLAYED = tuple(name for name in SETTINGS if name == "window" or name in RULES)
-"""The names of the settings that a replay can vary."""
+"""The settings that a replay can vary."""
 
 FIGURES = {
     "requests": "Requests to the model: one for each answer that was said.",
@@ -158,7 +157,7 @@ FIGURES = {
     "its call.",
     "missing": "Messages that were deleted, so that nothing is known of them.",
 }
-"""The meaning of each figure of a ``Replay``, by its name, in the order of display."""
+"""The meaning of each figure of a ``Replay``, by name, in the order of display."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,54 +182,56 @@ class RequestFigures:
 
     @property
     def break_share(self) -> float:
-        """The part of the requests that break their prefix, from 0 to 1."""
+        """The part of the requests that do not extend the request before, from 0 to 1."""
         return self.prefix_breaks / self.requests if self.requests else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Replay(WindowRules, RequestFigures):
-    """The requests of a conversation under one window, in figures."""
+    """The figures of the requests of a conversation with one window."""
 
     window: str
     """``"messages"`` or ``"tokens"``."""
 
     mean_fill: float
-    """As ``FIGURES`` says. It may exceed 1."""
+    """See ``FIGURES``. It may exceed 1."""
 
 
 def check_variant(settings: WindowSettings) -> None:
-    """Raise if a history cannot be replayed with these settings.
+    """Raise an error if a history cannot be replayed with these settings.
 
     Raises:
-        TypeError: a setting that does not exist; ``model``, because a replay uses the stored token counts; or
-            ``compact_at`` or ``compact_keep``, because it uses the summaries that were made.
-        ValueError: a setting has no meaning.
+        TypeError: a setting is unknown; or is ``model``, because a replay uses stored token counts; or ``compact_at``
+            or ``compact_keep``, because a replay uses the existing summaries.
+        ValueError: a setting is invalid.
     """
     if "model" in settings:
-        raise TypeError("a replay takes no model: it uses the tokens that are stored; chatmemory_recount counts anew")
+        raise TypeError(
+            "a replay takes no model, because it uses stored token counts; use chatmemory_recount to recount them"
+        )
     for name in ("compact_at", "compact_keep"):
         if name in settings:
-            raise TypeError(f"a replay takes no {name}: it repeats the summaries that were made, and makes no others")
+            raise TypeError(f"a replay takes no {name}: it repeats the existing summaries, and makes no others")
     check_window_settings(settings)
 
 
 def replay(conversation: Conversation, variants: Sequence[WindowSettings | None]) -> list[Replay]:
-    """Return the figures of each variant, in one walk through the history.
+    """Return the figures of each variant, in one pass over the history.
 
     Args:
-        conversation: is read anew.
-        variants: settings that the window would have had from the start, the row's where they are missing; None for
-            what really happened.
+        conversation: the conversation, which is read again.
+        variants: the settings of the window from the start; missing settings are those of the row. None means what
+            really happened.
 
     Raises:
         Conversation.DoesNotExist: the conversation has been erased.
-        TypeError: a setting that does not exist, or ``model``.
-        ValueError: a setting has no meaning.
+        TypeError: a setting is unknown or is ``model``.
+        ValueError: a setting is invalid.
     """
     for settings in variants:
         check_variant(settings or {})
     variants = [None if settings is None else _varied(settings) for settings in variants]
-    # Never a replica, which may not have the latest messages yet.
+    # Never a replica, which may lack the latest messages.
     database = router.db_for_write(Conversation, instance=conversation)
     row = retry(database, lambda: Conversation.objects.using(database).get(pk=conversation.pk))
     walks = [_walk(row, settings) for settings in variants]
@@ -241,7 +242,7 @@ def replay(conversation: Conversation, variants: Sequence[WindowSettings | None]
 
 
 def _varied(settings: WindowSettings) -> WindowSettings:
-    """Return the settings with those of a preset that a replay can vary."""
+    """Return the settings, including those of a preset, that a replay can vary."""
     whole = without_preset(settings)
     return cast(WindowSettings, {name: value for name, value in whole.items() if name in settings or name in REPLAYED})
 
@@ -259,7 +260,7 @@ _UNREAD = CustomMessage({})
 
 @dataclass(eq=False)
 class PastEntry(Entry):
-    """A past message in a memory. Its ``message`` was not read, and stands for any."""
+    """A past message in a memory. Its ``message`` is a dummy, because it was not read."""
 
     past: PastMessage = field(kw_only=True)
 
@@ -279,7 +280,7 @@ class PastEntry(Entry):
         return self.past.holds_summary
 
     def says_the_same(self, other: Entry) -> bool:
-        return False  # a system message that was there already got no row
+        return False  # an equal system message got no row
 
     def placeholder(self, text: str, window: Window) -> Self:
         tokens = window.cost(ToolExecutionResultMessage(None, None, text))
@@ -294,7 +295,6 @@ class PastEntry(Entry):
 
 
 def entry_of(past: PastMessage, window: Window) -> PastEntry:
-    """Return a past message as an entry of a memory that ``window`` bounds."""
     return PastEntry(
         _UNREAD,
         past.token_count if window.kind is WindowKind.TOKENS else 1,
@@ -310,7 +310,7 @@ _memory_order = attrgetter("past.memory_order")
 
 
 class Walk(ABC):
-    """A memory that goes from version to version, and the figures of its requests."""
+    """A memory that is replayed version by version, with the figures of its requests."""
 
     def __init__(self, window: Window) -> None:
         self._counts: Counter[str] = Counter()
@@ -318,14 +318,15 @@ class Walk(ABC):
         self._window = window
         self._by_position: dict[int, PastEntry] = {}
         self._tokens = self._strays = 0
-        # APIs take the system message apart, before all others, wherever it stands.
+        # APIs take the system message separately, before all others.
         self._system_messages: list[PastEntry] = []
-        # The number of entries at the front that have not changed since the request before; infinite if none has.
+        # The number of entries at the start that are unchanged since the request before; infinite if nothing has
+        # changed.
         self._intact: float = inf
         self._size_before = self._tokens_before = 0
 
     def go_to(self, version: Version) -> None:
-        """Change the memory as ``version`` does, and count the requests before the answers that came in it."""
+        """Apply ``version`` to the memory, and count the requests of the answers in it."""
         if not version.has_answers:
             self._change(version)
             return
@@ -352,7 +353,7 @@ class Walk(ABC):
             cacheable, is_prefix = tokens, True  # for another answer of the same version
 
     def figures(self, missing: int) -> Replay:
-        """Return the figures of the walk; ``missing`` is the number of messages that were deleted."""
+        """Return the figures; ``missing`` is the number of deleted messages."""
         window, requests = self._window, self._counts["requests"]
         counts: dict[str, Any] = self._counts
         return Replay(
@@ -364,7 +365,9 @@ class Walk(ABC):
         )
 
     def _kept(self, past: PastMessage) -> PastEntry | None:
-        """Return the entry of a message that just came; None if it is not here, or a placeholder is."""
+        """Return the entry of a message that was just added; None if it is not in the memory, or was replaced by a
+        placeholder.
+        """
         entry = self._by_position.get(past.position)
         return None if entry is None or entry.is_placeholder else entry
 
@@ -374,11 +377,11 @@ class Walk(ABC):
 
     @abstractmethod
     def _at(self, index: int) -> PastEntry | None:
-        """Return the entry at ``index``; None if there are fewer."""
+        """Return the entry at ``index``, or None."""
 
     @abstractmethod
     def _apply(self, version: Version) -> None:
-        """Change the memory as ``version`` does, and tell of each entry that came or left."""
+        """Apply ``version`` to the memory, and call the hooks for each added or evicted entry."""
 
     def _change(self, version: Version) -> None:
         self._apply(version)
@@ -394,7 +397,7 @@ class Walk(ABC):
             index += 1
 
     def _touch(self, index: float) -> None:
-        """Note that something happened to the entry at ``index``, or to none if it is infinite."""
+        """Record a change of the entry at ``index``; infinite means no entry."""
         self._intact = min(self._intact, index)
 
     def _came(self, entry: PastEntry) -> None:
@@ -412,7 +415,7 @@ class Walk(ABC):
             self._system_messages.remove(entry)
 
     def _intact_tokens(self) -> int:
-        """Return the tokens with which both the request before and the memory of now begin."""
+        """Return the tokens of the common prefix of the request before and the current memory."""
         if self._intact == _ANOTHER_SYSTEM_MESSAGE:
             return 0
         entries = list(islice(self._entries(), int(self._intact)))
@@ -465,16 +468,16 @@ class RecordedWalk(Walk):
 
 
 class SimulatedWalk(Walk):
-    """The memory as another window would have had it.
+    """The memory as another window would have bounded it.
 
-    What people and programs did to the memory happens here too: additions, rewrites, summaries, pins, and what was
-    cleared. What the window of then did does not.
+    The simulation applies what users and programs did to the memory: additions, rewrites, summaries, pins and removals.
+    It does not apply what the original window did.
     """
 
     def __init__(self, window: Window) -> None:
         super().__init__(window)
         self._retained = self._new([])
-        # The position of the tool result that each placeholder of the record stands for.
+        # The position of the tool result that each placeholder of the record replaces.
         self._originals: dict[int, int] = {}
 
     def _size(self) -> int:
@@ -516,16 +519,16 @@ class SimulatedWalk(Walk):
         entries = [entry for entry in self._retained.entries() if entry.past.position not in gone]
         new = [entry_of(past, self._window) for past in given]
         for entry in new:
-            entry.pinned = entry.past.position in pinned  # it takes the place of a pinned message
+            entry.pinned = entry.past.position in pinned  # it replaces a pinned message
         self._replace(sorted(entries + new, key=_memory_order))
         self._retained.evict()
 
     def _summarise(self, summary: PastMessage, gone: set[int]) -> None:
-        """Put a summary in the place of what it covers, as far as that is still here.
+        """Replace what a summary covers, and what is still in the memory, by the summary.
 
         Args:
             summary: the summary.
-            gone: the positions of the messages whose place it took in the record.
+            gone: the positions of the messages that it replaced in the record.
         """
         leaves = {self._original(position) for position in gone}
         rest = [
@@ -565,7 +568,7 @@ class SimulatedWalk(Walk):
         self._retained = self._new(entries)
 
     def _settle(self) -> None:
-        """Note what came and left, so that the next version begins with what is there."""
+        """Record what was added and evicted, so that the next version starts from the current memory."""
         retained = self._retained
         for entry in retained.added:
             self._came(entry)
@@ -596,7 +599,7 @@ class SimulatedWalk(Walk):
 
 
 def _stood_for(entry: PastEntry, summary: PastMessage) -> bool:
-    """Return whether a summary stands for a message that the record had evicted before."""
+    """Return whether a summary covers a message that the record had evicted before."""
     assert summary.covers_to is not None
     is_gone = entry.past.evicted_in is not None and entry.past.evicted_in < summary.added_in
     return is_gone and entry.past.position <= summary.covers_to and entry.type is not ChatMessageType.SYSTEM

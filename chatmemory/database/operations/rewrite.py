@@ -1,4 +1,4 @@
-"""Make other messages the memory, and keep the rows that stay; clear a memory; erase a conversation."""
+"""Rewrite a memory and keep the rows that stay; clear a memory; erase a conversation."""
 
 from __future__ import annotations
 
@@ -41,26 +41,26 @@ def rewrite(
     from_foreign_memory: bool = False,
     rows: Sequence[Message | None] | None = None,
 ) -> Change:
-    """Make ``messages`` the memory. Rows that stay are kept, the others are evicted, the new ones are inserted.
+    """Make ``messages`` the memory. Rows that stay are kept, the others are evicted, and new ones are inserted.
 
     Args:
         target: the conversation.
         messages: the new memory, in order.
-        native: another framework's forms of them. A row stays only if it has an equal one; where one with another form
-            stood, comes a copy.
-        window: bounds the memory from now on, by default the row's window does. Messages that do not fit are evicted.
-        from_foreign_memory: whether the caller is a memory with a window of its own, which adds in this way. Then only
-            the rows that are missing in ``messages`` are evicted. New system messages, and new messages after the last
-            one that stays, count as said. Otherwise all new messages are synthetic.
-        rows: the row that each message is, retained or evicted, or None, of a caller that knows it: several may say
-            the same. A row that cannot stay is copied, and one that says something else is left out. The window then
-            evicts what does not fit.
+        native: another framework's forms of them. A row stays only if its form is equal; otherwise, it is replaced by a
+            copy.
+        window: the new window of the memory; by default the row's window. Messages that do not fit are evicted.
+        from_foreign_memory: whether the caller is a memory with its own window, which adds messages in this way. Then
+            only the rows that are missing in ``messages`` are evicted. New system messages, and new messages after the
+            last one that stays, count as said. Otherwise, all new messages are synthetic.
+        rows: the row of each message, retained or evicted, or None, if the caller knows the rows, because several may
+            have the same text. A row that cannot stay is copied, and a row with another text is ignored. The window
+            then evicts what does not fit.
 
     Raises:
-        Conversation.DoesNotExist: the conversation is missing, and must not be made.
-        TypeError: one of ``messages`` is no message.
-        ValueError: a text that no database can hold.
-        MemoryTooLargeError: the memory is, or would be, larger than the target says.
+        Conversation.DoesNotExist: the conversation is missing, and must not be created.
+        TypeError: an item is not a message.
+        ValueError: databases cannot store a text.
+        MemoryTooLargeError: the memory is, or would become, larger than the target allows.
     """
     incoming = NewMessages.of(messages, native)
     incoming.token_counts(estimator_of(window, target.likely_model))  # before any lock
@@ -92,7 +92,7 @@ def rewrite(
             inserted = inserted + placed_rows(fitted, position + len(inserted), bound)
             gone += evicted_rows(fitted)
         if old and len(plan.left_out) == len(old):
-            conversation.compacted_to = position  # nothing from before is wanted any more
+            conversation.compacted_to = position  # earlier messages are no longer wanted
         if inserted or gone:
             check_size(target.most, conversation, inserted, gone)
             conversation.next_position += len(inserted)
@@ -107,13 +107,13 @@ class _Rewrite:
     """The plan of a rewrite."""
 
     memory: list[Message]
-    """The new memory in order: rows that stay, and new ones."""
+    """The new memory, in order: rows that stay, and new rows."""
 
     inserted: list[Message]
-    """The new ones, with position, memory order, origin and what they stand for."""
+    """The new rows, with position, memory order, origin and the positions that they replace."""
 
     left_out: list[Message]
-    """The rows that must go."""
+    """The rows to evict."""
 
 
 def _plan_rewrite(
@@ -126,16 +126,15 @@ def _plan_rewrite(
     native: NativeForms | None = None,
     rows: Sequence[Message | None] | None = None,
 ) -> _Rewrite:
-    """Plan how the retained rows ``old`` become the unsaved rows ``new``, which are given their places.
+    """Plan how the retained rows ``old`` become the unsaved rows ``new``, and set their positions and memory orders.
 
     Args:
-        old: in memory order.
-        new: in the wanted order.
-        position: of the first row that is inserted.
-        version: of the memory after the rewrite.
-        from_foreign_memory: whether new system messages, and new messages after all that stay, were said rather than
-            made up.
-        native: the forms of ``new``; a row of an equal message stays only if it has an equal one.
+        old: the retained rows, in memory order.
+        new: the unsaved rows, in the wanted order.
+        position: the position of the first inserted row.
+        version: the version of the memory after the rewrite.
+        from_foreign_memory: whether new system messages, and new messages after all that stay, count as said.
+        native: the forms of ``new``. The row of an equal message stays only if its form is equal.
         rows: see ``rewrite``.
     """
     pairs, originals = (_pairs(old, new, native), {}) if rows is None else _known_pairs(old, new, rows)
@@ -151,7 +150,7 @@ def _plan_rewrite(
     there = [place for place in (*stay, *other_forms) if not isinstance(new[place].message, SystemMessage)]
     last = max(there, default=-1)
     for place, row in enumerate(new):
-        # A system message that is left out elsewhere was only moved.
+        # A system message that was evicted elsewhere was only moved.
         was_said = _key(row) not in gone if isinstance(row.message, SystemMessage) else place > last
         if place in originals:
             _become_copy(row, originals[place], native, version)
@@ -166,7 +165,7 @@ def _plan_rewrite(
 
 
 def _pairs(old: Sequence[Message], new: Sequence[Message], native: NativeForms | None) -> list[tuple[int, int]]:
-    """Return which messages stay, as pairs of indexes ``(in old, in new)``: first of all those with an equal form."""
+    """Return which messages stay, as pairs of indexes ``(in old, in new)``; preferably those with an equal form."""
     texts = list(map(_key, old)), list(map(_key, new))
     if native is None:
         return longest_common_subsequence(*texts)
@@ -178,7 +177,7 @@ def _pairs(old: Sequence[Message], new: Sequence[Message], native: NativeForms |
 def _known_pairs(
     old: Sequence[Message], new: Sequence[Message], rows: Sequence[Message | None]
 ) -> tuple[list[tuple[int, int]], dict[int, Message]]:
-    """Return the same if the caller knows the rows, and by place those that cannot stay where they are."""
+    """Return the same for known rows, and the rows that cannot stay, by index."""
     pairs = longest_common_subsequence([row.pk for row in old], [None if row is None else row.pk for row in rows])
     equal = {place: row for place, row in enumerate(rows) if row is not None and _key(row) == _key(new[place])}
     stay = [pair for pair in pairs if pair[1] in equal]
@@ -191,7 +190,7 @@ def _form(row: Message, native: NativeForms | None) -> str | None:
 
 
 def _become_copy(row: Message, original: Message, native: NativeForms | None, version: int) -> None:
-    """Make the unsaved ``row`` a copy of another one, with its pin and the forms that other frameworks have of it."""
+    """Make the unsaved ``row`` a copy of another row, with its pin and the forms of other frameworks."""
     row.native = original.native if native is None else native.onto(original.native, row.native)
     row.origin = Origin.COPY
     row.covers_from = row.covers_to = original.position
@@ -202,7 +201,7 @@ def _become_copy(row: Message, original: Message, native: NativeForms | None, ve
 
 
 def _tell_covered(old: Sequence[Message], new: Sequence[Message], stay: dict[int, Message]) -> None:
-    """Note on each synthetic new row the rows left out that it stands for: those between the same rows that stay."""
+    """Set on each synthetic new row the positions that it replaces: the evicted rows between the same rows that stay."""
     kept = {row.pk for row in stay.values()}
     gaps: list[list[int]] = [[]]
     for row in old:
@@ -219,15 +218,15 @@ def _tell_covered(old: Sequence[Message], new: Sequence[Message], stay: dict[int
 
 
 def _key(row: Message) -> tuple[str, str, str | None]:
-    """Return a key that is equal for rows of equal messages. Hashing the messages would leave out their attributes."""
+    """Return a key that is equal for rows with equal messages. A hash of the messages would ignore attributes."""
     payload = None if row.payload is None else json.dumps(json.loads(row.payload), sort_keys=True)
     return row.type, row.text, payload
 
 
 def _place(new: Sequence[Message], stay: dict[int, Message], position: int) -> int | None:
-    """Give every new row its position and memory order, and return None.
+    """Set position and memory order of each new row, and return None.
 
-    If there is no room before a row that stays, return the place of that row: a copy has to take it.
+    If there is no room before a row that stays, return the index of that row, which must be replaced by a copy.
     """
     places = [place for place in range(len(new)) if place not in stay]
     for offset, place in enumerate(places):
@@ -256,7 +255,7 @@ def _place(new: Sequence[Message], stay: dict[int, Message], position: int) -> i
 
 
 def clear(target: Target) -> Change:
-    """Evict every message.
+    """Evict all messages.
 
     Raises:
         Conversation.DoesNotExist: the conversation is missing.
@@ -265,13 +264,13 @@ def clear(target: Target) -> Change:
     def work(change: Change) -> None:
         found = rows_of(change.conversation).retained()
         if setting("KEEP_HISTORY") and not signals.messages_evicted.has_listeners(Conversation):
-            found = found.defer("text", "payload", "native")  # who wants to read them does so later
+            found = found.defer("text", "payload", "native")  # loaded on access
         rows = list(found)
         if rows:
             write(change, [], [(row, EvictionReason.CLEARED) for row in rows])
             after_commit(signals.memory_cleared, change.conversation)
         elif change.conversation.compacted_to < change.conversation.next_position:
-            # Everything was evicted, and a summary would bring it back.
+            # A summary must not restore what was removed.
             change.conversation.compacted_to = change.conversation.next_position
             write_columns(change.conversation, ["compacted_to"])
 
@@ -287,7 +286,7 @@ def erase(target: Target) -> None:
     known = target.instance
     if known is not None:
         # Programs that use stores lock by the memory ID. Locking by the primary key could deadlock with them on
-        # MariaDB, whose DELETE locks the entry of the memory ID after the row.
+        # MariaDB, whose DELETE locks the index entry of the memory ID after the row.
         target = replace(target, key=Key.whole(known, target.key.database), instance=None)
 
     def work(change: Change) -> None:
