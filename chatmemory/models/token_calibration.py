@@ -39,17 +39,17 @@ class TokenCalibration(models.Model):
         default_permissions = ("view",)
 
     def __str__(self) -> str:
-        return self.model
+        return str(self.model)
 
     @property
     def ratio(self) -> float:
         """The reported tokens of one estimated token."""
         return self.reported / self.estimated if self.estimated else 1.0
 
-    @classmethod
-    def note(cls, database: str, model: str, *, estimated: int, reported: int) -> None:
+    @staticmethod
+    def note(database: str, model: str, *, estimated: int, reported: int) -> None:
         """Add a call of a model. Of calls that end at the same time each is counted."""
-        rows = cls.objects.using(database).filter(model=model)
+        rows = TokenCalibration.objects.using(database).filter(model=model)
         for _try in range(2):
             if rows.update(
                 calls=F("calls") + 1,
@@ -58,12 +58,12 @@ class TokenCalibration(models.Model):
                 updated_at=timezone.now(),
             ):
                 return
-            cls.objects.using(database).bulk_create([cls(model=model)], ignore_conflicts=True)
+            rows.bulk_create([TokenCalibration(model=model)], ignore_conflicts=True)
 
-    @classmethod
-    def factor(cls, database: str, model: str) -> float:
+    @staticmethod
+    def factor(database: str, model: str) -> float:
         """Return the tokens to expect for one estimated token, from 0.5 to 3, rounded up; 1 before five calls."""
-        row = cls.objects.using(database).filter(model=model, calls__gte=_FEWEST_CALLS).first()
+        row = TokenCalibration.objects.using(database).filter(model=model, calls__gte=_FEWEST_CALLS).first()
         if row is None:
             return 1.0
         return min(max(ceil(round(row.ratio * _STEP, 3)) / _STEP, _LOWEST), _HIGHEST)

@@ -457,7 +457,7 @@ def _evicted(conversation: Conversation, latest: Message | None) -> tuple[Q, Q]:
     if taken_out:
         copies = newer.filter(_STANDS_FOR_RESULT, covers_from__in=taken_out).order_by("position")
         last = dict(copies.values_list("covers_from", "eviction_reason"))  # a rewrite may have copied a placeholder
-        taken_out = [original for original, reason in last.items() if reason in _TAKEN_OUT]
+        taken_out = [original for original in taken_out if last.get(original) in _TAKEN_OUT]
     left = Q(eviction_reason__in=EVICTED) | is_lost
     if taken_out:
         left &= ~Q(eviction_reason=EvictionReason.TOOL_CLEARED, position__in=taken_out)

@@ -201,7 +201,7 @@ def _become_copy(row: Message, original: Message, native: NativeForms | None, ve
 
 
 def _tell_covered(old: Sequence[Message], new: Sequence[Message], stay: dict[int, Message]) -> None:
-    """Set on each synthetic new row the positions that it replaces: the evicted rows between the same rows that stay."""
+    """Set the positions that each synthetic new row replaces: the evicted rows between the same rows that stay."""
     kept = {row.pk for row in stay.values()}
     gaps: list[list[int]] = [[]]
     for row in old:
