@@ -251,6 +251,7 @@ def _anthropic(random: Random, turn: str, number: int) -> Answer:
 def _ran_at_anthropic(random: Random, turn: str) -> list[dict[str, Any]]:
     id = f"srvtoolu_{turn}"
     call: dict[str, Any]
+    result: dict[str, Any]
     if random.random() < 0.5:
         call = {"name": "code_execution", "input": {"code": _said(random, 9)}}
         ran = {

@@ -116,7 +116,8 @@ def _call(name: str, arguments: str) -> int:
 
 
 def _chat_completions(request: Request, drops: bool) -> int:
-    tokens, names = 3 + _openai_tools([tool["function"] for tool in request["tools"]]), {}
+    names: dict[str, str] = {}
+    tokens = 3 + _openai_tools([tool["function"] for tool in request["tools"]])
     for message in request["messages"]:
         content = _openai_content(message["content"], request["model"])
         calls = [call["function"] for call in message.get("tool_calls", ())]
@@ -130,7 +131,8 @@ def _chat_completions(request: Request, drops: bool) -> int:
 
 
 def _responses(request: Request, drops: bool) -> int:
-    tokens, names = 3 + _openai_tools(request["tools"]), {}
+    names: dict[str, str] = {}
+    tokens = 3 + _openai_tools(request["tools"])
     items = request["input"]
     last = max((index for index, item in enumerate(items) if item.get("role") == "user"), default=0)
     for index, item in enumerate(items):

@@ -163,6 +163,7 @@ def _figures(match: re.Match[str]) -> tuple[int | None, int | None]:
 
 
 _LEAST_SHRINKING = 90
+_MOST_PER_TOKEN = 125  # percent: as many tokens are counted here for what the server counts as 100
 _SHRINKING_WITHOUT_FIGURES = 50
 
 
@@ -171,11 +172,13 @@ def tokens_that_fit(tokens: int, error: ContextTooLongError, low_water: int) -> 
 
     Args:
         tokens: those of the memory that was refused.
-        error: what the server said. Its figures include tools and room for the answer, so they are not compared with
-            ``tokens`` as they are: what is too much there leaves here, or more if there are fewer tokens there.
+        error: what the server said. Its figures include tools and room for the answer, so nobody knows what a token
+            there is here: what is too much there leaves here, and a quarter more, or more if there are fewer tokens
+            there.
         low_water: the window's low-water mark, in percent of what fits.
     """
     if error.used is None or error.most is None or error.used <= error.most:
         return tokens * min(low_water, _SHRINKING_WITHOUT_FIGURES) // 100
     too_many = (error.used - error.most) * max(tokens, error.used) // error.used
-    return max(0, tokens - too_many) * min(low_water, _LEAST_SHRINKING) // 100
+    marked = (tokens - too_many) * min(low_water, _LEAST_SHRINKING)
+    return max(0, min(marked, tokens * 100 - too_many * _MOST_PER_TOKEN)) // 100
