@@ -7,7 +7,7 @@ import io
 import os
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -47,16 +47,21 @@ EXAMPLES = int(os.environ.get("CHATMEMORY_TEST_EXAMPLES", "0"))
 class Scribe:
     """A summarizer that takes so many tokens at once, and remembers what it was given."""
 
-    def __init__(self, input_tokens: int, fails_at: int = 0) -> None:
+    def __init__(
+        self, input_tokens: int, *, fails_at: int = 0, text: str = "s", meanwhile: Callable[[], object] = object
+    ) -> None:
         self.input_tokens = input_tokens
         self.fails_at = fails_at
+        self.text = text
+        self.meanwhile = meanwhile
         self.given: list[tuple[Sequence[ChatMessage], str | None]] = []
 
     def __call__(self, messages: Sequence[ChatMessage], previous: str | None) -> str:
         self.given.append((messages, previous))
         if len(self.given) == self.fails_at:
             raise ConnectionError("the model is away")
-        return f"s{len(self.given)}"
+        self.meanwhile()
+        return f"{self.text}{len(self.given)}"
 
     @property
     def told(self) -> list[ChatMessage]:
@@ -70,7 +75,7 @@ def histories(draw: st.DrawFn) -> dict[str, Any]:
     sizes = st.sampled_from([0, 5, 12, 40])
     turns = draw(st.lists(st.tuples(sizes, st.integers(0, 3), sizes), min_size=8, max_size=30))
     batches = [_turn(number, *turn) for number, turn in enumerate(turns)]
-    acts = st.sampled_from(["nothing", "nothing", "nothing", "pin", "clear results", "rewrite"])
+    acts = st.sampled_from(["nothing"] * 3 + ["pin", "clear results"] + ["rewrite"] * draw(st.integers(0, 1)))
     return {"window": window, "batches": [(batch, draw(acts), draw(st.integers(0, 9))) for batch in batches]}
 
 
@@ -106,16 +111,18 @@ def made_of(history: dict[str, Any]) -> Conversation:
 
 
 @settings(max_examples=EXAMPLES or 40, suppress_health_check=list(HealthCheck), deadline=None)
-@given(history=histories(), most=st.integers(1, 300), keep=st.sampled_from([0, 0, 30, 60, 100]))
-def test_parts_cover_what_one_plan_would(history: dict[str, Any], most: int, keep: int) -> None:
+@given(history=histories(), most=st.integers(1, 300), keep=st.sampled_from([0, 0, 30, 60, 100]), goes_on=st.booleans())
+def test_parts_cover_what_one_plan_would(history: dict[str, Any], most: int, keep: int, goes_on: bool) -> None:
     conversation = made_of(history)
     whole = plan_compaction(conversation, keep=keep, summarizer=Scribe(10**9))
     planned = [part.messages for part in plan_parts(conversation, keep=keep, summarizer=Scribe(most))]
     assert [one for part in planned for one in part] == ([] if whole is None else [*whole.messages])
-    scribe, calls = Scribe(most), calls_of(conversation)
+    more = _turn(99, 5, 1, 12)
+    scribe = Scribe(most, meanwhile=lambda: conversation.memory.add(*more) if goes_on else None)
+    calls = calls_of(conversation)
     try:
         for plan, change in compact(conversation, scribe, keep=keep):
-            assert not left_behind(conversation, calls), "a result whose call left"
+            assert goes_on or not left_behind(conversation, calls), "a result whose call left"
             calls = calls_of(conversation)
             assert conversation.memory.messages() == conversation.memory.at(change.memory.version)
             number = len(scribe.given)
@@ -124,9 +131,35 @@ def test_parts_cover_what_one_plan_would(history: dict[str, Any], most: int, kee
             assert told.isdisjoint(repr(row.message) for row in uncovered(conversation))
     except UnusableSummaryError:
         planned = planned[: len(scribe.given)]  # the text is longer than what it stands for, or than the window
-    assert [messages for messages, _ in scribe.given] == planned
+    told = [repr(message) for message in scribe.told]
+    assert len(told) == len({*told}), "told twice"
+    if any(act == "rewrite" for _batch, act, _number in history["batches"]):
+        # A message that a rewrite moved has a late position: if the window evicts it meanwhile, the next run tells it.
+        assert {*told} <= {repr(message) for messages in planned for message in messages}
+    else:
+        # What came meanwhile may leave no room for a summary.
+        assert [messages for messages, _ in scribe.given] == planned[: len(scribe.given) if goes_on else None]
     assert list(verify(Conversation.objects.filter(pk=conversation.pk))) == []
     conversation.delete()
+
+
+def test_as_much_stays_as_if_it_were_one() -> None:
+    """A part that makes no room for its summary has others evicted: those that the next part covers, not more."""
+    for scribe in Scribe(10**9, text="word " * 150), Scribe(800, text="word " * 150):
+        conversation = due_conversation(28, low_water=20, whole_turns=True)
+        assert conversation.retained_tokens > 1900
+        conversation.memory.compact(scribe)
+        assert len(conversation.memory.messages()) == 1 + 2 * 5
+    assert len(scribe.given) > 2
+
+
+def test_a_run_ends_though_the_conversation_goes_on() -> None:
+    conversation = due_conversation(20)
+    planned = list(plan_parts(conversation, summarizer=Scribe(800)))
+    turn = UserMessage("More: " + "train " * 300), AiMessage("Yes: " + "train " * 300)
+    scribe = Scribe(800, meanwhile=lambda: conversation.memory.add(*turn))
+    conversation.memory.compact(scribe)
+    assert [messages for messages, _ in scribe.given] == [plan.messages for plan in planned]
 
 
 def test_a_failure_keeps_the_parts_before_it() -> None:
