@@ -43,15 +43,13 @@ def delete_for_runs(threads: Threads, run_ids: Sequence[str]) -> None:
 def prune(threads: Threads, thread_ids: Sequence[str], strategy: str) -> None:
     """See ``saver.DjangoSaver.prune``."""
     named = require_list(thread_ids, "thread_ids")
-    acts = {"keep_latest": _keep_latest, "delete": delete_thread}
-    if strategy not in acts:
+    if strategy not in ("keep_latest", "delete"):
         raise ValueError(f'strategy must be "keep_latest" or "delete", but is: {strategy!r}')
     for thread_id in named:
-        acts[strategy](threads, thread_id)
-
-
-def _keep_latest(threads: Threads, thread_id: str) -> None:
-    threads.change(thread_id, lambda change: delete_old(change.conversation), create=False)
+        if strategy == "delete":
+            delete_thread(threads, thread_id)
+        else:
+            threads.change(thread_id, lambda change: delete_old(change.conversation), create=False)
 
 
 def delete_old(conversation: Conversation, before: datetime | None = None) -> None:

@@ -21,7 +21,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple, Self, cast
 
 from django.db import router
-from django.db.models import BooleanField, Case, Q, QuerySet, When
+from django.db.models import BooleanField, Case, Q, When
 
 from chatmemory.core.entries import Cause, Entry, EvictionReason
 from chatmemory.core.eviction import Retained
@@ -127,7 +127,7 @@ def _rows(conversation: Conversation) -> Iterator[tuple[PastMessage, str, str]]:
         *PastMessage._fields, *_STATE
     )
     after = -1
-    while page := retry(rows.db, partial(_listed, columns.filter(position__gt=after)[:_ROWS])):
+    while page := retry(rows.db, partial(list[Any], columns.filter(position__gt=after)[:_ROWS])):
         for row in page:
             yield PastMessage(row[0], ChatMessageType(row[1]), *row[2:_SIZE]), *row[_SIZE:]
         after = page[-1][0]
@@ -135,10 +135,6 @@ def _rows(conversation: Conversation) -> Iterator[tuple[PastMessage, str, str]]:
 
 def _whether(condition: Q) -> Case:
     return Case(When(condition, then=True), default=False, output_field=BooleanField())
-
-
-def _listed(rows: QuerySet[Any, tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    return list(rows)
 
 
 REPLAYED = tuple(name for name in SETTINGS if name == "window" or name in RULES)
