@@ -117,17 +117,9 @@ class Chart:
     label: StrOrPromise
 
     most: int
-    """The highest of the numbers."""
-
-    quarter: int
-    """The number at half the height; a quarter of the number at the full height."""
+    """The highest of the numbers, which is that at the full height."""
 
     bars: list[Bar]
-
-    @property
-    def top(self) -> int:
-        """The number at the full height."""
-        return 4 * self.quarter
 
     @property
     def width(self) -> int:
@@ -138,22 +130,16 @@ class Chart:
     def of(cls, label: StrOrPromise, steps: list[tuple[int, str, str]]) -> Chart:
         """Return the chart of steps: the number of each, what is said of it, and its address."""
         most = max(number for number, _, _ in steps)
-        quarter = _round_up(max(1, -(-most // 4)))
         bars = [
-            Bar(says=says, address=address, x=_WIDTH * index, height=_height(number, 4 * quarter))
+            Bar(says=says, address=address, x=_WIDTH * index, height=_height(number, most))
             for index, (number, says, address) in enumerate(steps)
         ]
-        return cls(label=label, most=most, quarter=quarter, bars=bars)
+        return cls(label=label, most=most, bars=bars)
 
 
-def _height(number: int, top: int) -> int:
-    return max(_LOWEST, round(_FULL * sqrt(number / top))) if number else 0
-
-
-def _round_up(number: int) -> int:
-    """Return the next number that has two digits and then zeros."""
-    unit: int = 10 ** max(0, len(str(number)) - 2)
-    return -(-number // unit) * unit
+def _height(number: int, most: int) -> int:
+    # By its square root, so that a peak does not flatten the others.
+    return max(_LOWEST, round(_FULL * sqrt(number / most))) if number else 0
 
 
 FULLEST = 5
