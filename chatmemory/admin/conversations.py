@@ -91,11 +91,14 @@ def found_in(conversations: Sequence[Conversation], wanted: Sequence[str], datab
         count=Window(Count("pk"), partition_by=F("conversation")),
         rank=Window(RowNumber(), partition_by=F("conversation"), order_by=[F("words").desc(), F("position").desc()]),
     ).filter(rank__lte=_MOST_SHOWN)
+    hits = sorted(ranked.values_list("rank", "pk", "count"))
+    rows: Any = with_passages(Message.objects.using(database), wanted).in_bulk([key for _rank, key, _count in hits])
     found: dict[Any, Found] = {}
-    rows: Any = with_passages(ranked, wanted)
-    for row in sorted(rows, key=lambda row: row.rank):
+    for _rank, key, count in hits:
+        if (row := rows.get(key)) is None:
+            continue  # it was erased meanwhile
         row.passage = passage(row, wanted)
-        messages = found.setdefault(row.conversation_id, Found(count=row.count, messages=[])).messages
+        messages = found.setdefault(row.conversation_id, Found(count=count, messages=[])).messages
         if row.passage is not None:
             messages.append(row)
     return found
