@@ -157,7 +157,12 @@ def test_a_run_ends_though_the_conversation_goes_on() -> None:
     conversation = due_conversation(20)
     planned = list(plan_parts(conversation, summarizer=Scribe(800)))
     turn = UserMessage("More: " + "train " * 300), AiMessage("Yes: " + "train " * 300)
-    scribe = Scribe(800, meanwhile=lambda: conversation.memory.add(*turn))
+
+    def go_on() -> None:
+        assert len(scribe.given) <= len(planned)
+        conversation.memory.add(*turn)
+
+    scribe = Scribe(800, meanwhile=go_on)
     conversation.memory.compact(scribe)
     assert [messages for messages, _ in scribe.given] == [plan.messages for plan in planned]
 
