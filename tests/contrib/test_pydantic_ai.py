@@ -262,7 +262,7 @@ class TestWindow:
 
 class TestOthers:
     def test_what_others_added_becomes_requests_and_responses(self) -> None:
-        memory = Conversation.objects.create(memory_id="h").memory
+        memory = Conversation.objects.create(memory_id="h", limit=10_000).memory
         memory.add(
             SystemMessage("Be brief."),
             UserMessage(
