@@ -60,10 +60,10 @@ def compact(
     if_due: bool = False,
     lease: float | None = None,
 ) -> Iterator[tuple[CompactionPlan, Change]]:
-    """Summarise the older turns of a conversation, in as many parts as calls of ``summarizer`` take; yield each.
+    """Summarise the older turns of a conversation in parts, and yield the plan and the change of each.
 
-    While ``summarizer`` works, no transaction is open and no turn waits. Whoever stops, or fails, after some of the
-    parts has summarised these.
+    A part has as many turns as one call of ``summarizer`` takes, and stays summarised if a later one fails, or if the
+    caller stops. While ``summarizer`` works, no transaction is open and no turn waits.
 
     Args:
         conversation: the conversation, whose row is read again.
@@ -75,9 +75,8 @@ def compact(
         lease: the seconds for which nobody else begins a summary of this conversation; by default twice those that
             ``summarizer`` may take.
 
-    Returns:
-        Nothing, with nothing done, if another is at it, or there is nothing to summarise, or the messages were erased,
-        taken out or summarised while ``summarizer`` worked.
+    It ends, with nothing more done, if another is at it, or there is nothing to summarise, or the messages were erased,
+    taken out or summarised while ``summarizer`` worked.
 
     Raises:
         Conversation.DoesNotExist: the conversation has been erased, or was anonymised before ``summarizer`` failed.
