@@ -87,7 +87,7 @@ def test_one_database_has_the_users_and_all_tables(settings: Any, label: str) ->
     settings.DATABASE_ROUTERS = [Elsewhere(label)]
     [error] = found()
     assert error.id == "chatmemory.E025"
-    assert error.msg == f"{label} is written to the database 'elsewhere', but auth.User to 'default'."
+    assert error.msg == f"{label} is in the database 'elsewhere', but auth.User is in 'default'."
     assert "DATABASE_ROUTERS" in error.hint
 
 
@@ -199,7 +199,7 @@ def test_a_limit_that_rest_refuses_is_no_default(settings: Any, given: Any, fine
     settings.CHATMEMORY = given
     [error] = found()
     assert error.id == "chatmemory.E033"
-    assert f"is {given.get('WINDOW', {}).get('limit', fine.get('MAX_LIMIT'))}, which is above" in error.msg
+    assert f"is {given.get('WINDOW', {}).get('limit', fine.get('MAX_LIMIT'))}, more than" in error.msg
     assert "the limit in WINDOW" in error.hint
     settings.CHATMEMORY = fine
     assert found() == []

@@ -32,10 +32,10 @@ def row() -> Any:
     ("act", "says"),
     [
         (added("Hi"), 'messages[0] must be a message, but is: str; for the message of a user, write UserMessage("…")'),
-        (added([UserMessage("Hi")]), "messages[0] must be a message, but is: list; add() takes each message as an"),
+        (added([UserMessage("Hi")]), "messages[0] must be a message, but is: list; pass each message to add()"),
         (added({"role": "user", "content": "Hi"}), "dict; from_openai() of chatmemory.formats.openai reads"),
         (added({"type": "USER"}), "messages[0] must be a message, but is: dict"),
-        (lambda: added(row())(), "messages[0] must be a message, but is: Message; take its attribute message"),
+        (lambda: added(row())(), "messages[0] must be a message, but is: Message; use its attribute message"),
         (lambda: UserMessage(["Hi"]), "contents[0] has the wrong type: str; expected Content"),  # type: ignore[list-item]
         (
             lambda: AiMessage("", [{"name": "f"}]),  # type: ignore[list-item]

@@ -155,7 +155,7 @@ def test_the_right_key_of_a_window_is_suggested(settings: Any, key: Any, hint: s
 def test_keys_of_before_have_a_new_place(settings: Any, name: str) -> None:
     settings.CHATMEMORY = {f"DEFAULT_{name.upper()}": SETTINGS[name].default}
     [error] = [error for error in run_checks() if error.id == "chatmemory.E002"]
-    assert error.hint == f"Write it as {name!r} into CHATMEMORY['WINDOW'], a dict."
+    assert error.hint == f"Move it to {name!r} in the dict CHATMEMORY['WINDOW']."
 
 
 def test_a_wrong_value_is_told_with_those_that_are_right(settings: Any) -> None:

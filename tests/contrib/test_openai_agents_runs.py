@@ -436,7 +436,7 @@ class TestWithinATransaction:
         add(HI)
         with transaction.atomic():
             conversation().memory.add(UserMessage("And?"))
-            with pytest.raises(TransactionManagementError, match=r"async_to_sync\(Runner.run\)\(…\) in place"):
+            with pytest.raises(TransactionManagementError, match=r"async_to_sync\(Runner.run\)\(…\) instead"):
                 run_sync()
         assert _texts() == ["Hi", "And?"]
         assert run_sync() == "Hi!"

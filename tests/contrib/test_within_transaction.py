@@ -81,7 +81,7 @@ def test_that_locked_the_conversation_each_change_says_what_to_do() -> None:
         found = asyncio.run(use())
     for name, error in found.items():
         assert isinstance(error, TransactionManagementError), (name, error)
-        assert "in place of asyncio.run(…)" in str(error)
+        assert "instead of asyncio.run(…)" in str(error)
     assert conversation.memory.messages() == [UserMessage("And?")]
 
 

@@ -640,7 +640,7 @@ class TestFailures:
 
     def test_not_within_a_transaction(self) -> None:
         conversation = talk(5)
-        with transaction.atomic(), pytest.raises(RuntimeError, match="within a transaction"):
+        with transaction.atomic(), pytest.raises(RuntimeError, match="in a transaction"):
             conversation.memory.compact(lambda *_: "sum")
 
 

@@ -712,6 +712,6 @@ def test_another_users_is_not_found(api: Client, summarizer: Any) -> None:
 
 def test_a_project_that_opens_a_transaction_is_told(api: Client, conversation: Conversation, summarizer: Any) -> None:
     summarizer("brief")
-    with pytest.raises(RuntimeError, match="within a transaction"), transaction.atomic():
+    with pytest.raises(RuntimeError, match="in a transaction"), transaction.atomic():
         post(api, path(conversation), {})
     assert not conversation.messages.filter(origin="summary").exists()
