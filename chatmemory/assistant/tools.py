@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import json
 import logging
@@ -24,7 +23,7 @@ from chatmemory.assistant.tool_arguments import (
     parameters_of,
     read_json,
 )
-from chatmemory.core.asynchronous import in_thread_for_functions, in_thread_for_seconds
+from chatmemory.core.asynchronous import for_seconds, in_thread_for_functions, in_thread_for_seconds
 from chatmemory.core.contents import Content, TextContent
 from chatmemory.core.exceptions import InvalidMessageError, extra
 from chatmemory.core.json_text import dumps, require_json, require_storable
@@ -311,14 +310,9 @@ async def _within(call: Callable[[], Awaitable[Any]], seconds: float | None) -> 
         _TooLongError: it did not end in time.
         Exception: what was raised.
     """
-    limit = asyncio.timeout(seconds)
-    try:
-        async with limit:
-            return await call()
-    except TimeoutError:
-        if limit.expired():
-            raise _too_long(seconds or 0) from None
-        raise
+    if (ended := await for_seconds(call, seconds)) is None:
+        raise _too_long(seconds or 0)
+    return ended[0]
 
 
 def _failure(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import ContextVar, copy_context
 from functools import partial, wraps
@@ -259,6 +259,21 @@ def in_new_thread_for_seconds(function: Callable[[], T], seconds: float) -> tupl
     However many functions hang, others get their threads.
     """
     return _threads.run_in_new_for(function, seconds)
+
+
+async def for_seconds(call: Callable[[], Awaitable[T]], seconds: float | None) -> tuple[T] | None:
+    """Await what ``call`` returns, and return a tuple of its result; None if it was cancelled after so many seconds.
+
+    With None for the seconds it may take any time.
+    """
+    limit = asyncio.timeout(seconds)
+    try:
+        async with limit:
+            return (await call(),)
+    except TimeoutError:
+        if limit.expired():
+            return None
+        raise
 
 
 async def iterate_in_thread(steps: Iterator[T]) -> AsyncGenerator[T, None]:

@@ -6,9 +6,8 @@ locked while the summarizer writes.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -21,7 +20,7 @@ from django.db.models.functions import Cast
 
 from chatmemory import signals
 from chatmemory.conf import setting
-from chatmemory.core.asynchronous import in_new_thread_for_seconds
+from chatmemory.core.asynchronous import for_seconds, in_new_thread_for_seconds
 from chatmemory.core.entries import Entry, EvictionReason
 from chatmemory.core.eviction import Retained
 from chatmemory.core.exceptions import InvalidValueError, SummarizerTimeoutError, UnusableSummaryError
@@ -143,25 +142,14 @@ def _text_of(summarizer: Summarizer, plan: CompactionPlan) -> str:
     """
     seconds = float(setting("SUMMARIZER_TIMEOUT"))
     write: Any = partial(summarizer, plan.messages, plan.previous)
-    if inspect.iscoroutinefunction(summarizer) or inspect.iscoroutinefunction(
+    is_async = inspect.iscoroutinefunction(summarizer) or inspect.iscoroutinefunction(
         getattr(summarizer, "__call__", None)  # noqa: B004
-    ):
-        return async_to_sync(_within)(write, seconds)
-    ended = in_new_thread_for_seconds(write, seconds)
+    )
+    in_time: Any = async_to_sync(for_seconds) if is_async else in_new_thread_for_seconds
+    ended = in_time(write, seconds)
     if ended is None:
         raise SummarizerTimeoutError(seconds)
     return ended[0]  # type: ignore[no-any-return]
-
-
-async def _within(write: Callable[[], Awaitable[str]], seconds: float) -> str:
-    limit = asyncio.timeout(seconds)
-    try:
-        async with limit:
-            return await write()
-    except TimeoutError:
-        if limit.expired():
-            raise SummarizerTimeoutError(seconds) from None
-        raise
 
 
 _EVICTED_FOR_ROOM = Q(eviction_reason__in=EVICTED) & COVERABLE
