@@ -68,7 +68,7 @@ _RULES: list[tuple[str, str, Callable[[Any], bool], str]] = [
     ("E003", "WINDOW", lambda v: isinstance(v, dict), 'Set it to a dict such as {"limit": 4000, "low_water": 70}.'),
     ("E006", "FALLBACK_ENCODING", lambda v: v in ENCODING_NAMES, f"Set it to one of {', '.join(ENCODING_NAMES)}."),
     ("E007", "KEEP_HISTORY", lambda v: isinstance(v, bool), "Set it to True or False."),
-    ("E038", "CALIBRATE_TOKENS", lambda v: isinstance(v, bool), "Set it to True or False."),
+    ("E039", "CALIBRATE_TOKENS", lambda v: isinstance(v, bool), "Set it to True or False."),
     ("E008", "MAX_MESSAGE_CHARS", _positive, "Set it to a whole number above zero."),
     ("E009", "MAX_BATCH", _positive, "Set it to a whole number above zero."),
     (
