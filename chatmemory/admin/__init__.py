@@ -1,4 +1,4 @@
-"""The admin: every conversation with what the model gets of it now, what it no longer gets, and why."""
+"""The admin: each conversation with its memory, its evicted messages, and the reasons."""
 
 from __future__ import annotations
 

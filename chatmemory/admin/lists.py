@@ -77,7 +77,7 @@ def conversation_admin(site: AdminSite) -> admin.ModelAdmin[Conversation] | None
 
 
 NO_OWNER = "none"
-"""What an address has in the place of an owner's primary key."""
+"""The value in a URL instead of an owner's primary key."""
 
 MOST_SORTED = 10_000
 """The rows that a list sorts by a column that no index has."""
@@ -87,7 +87,7 @@ _MOST_WORDS = 5
 
 
 class CappedPaginator(Pages):
-    """A paginator that stops counting at a number of pages that nobody turns."""
+    """A paginator that stops counting after a number of pages."""
 
     @cached_property
     def _counted(self) -> int:
@@ -195,7 +195,7 @@ def is_offered(model_admin: Any, request: HttpRequest, lookup: str) -> bool:
 
 
 class ReadOnlyAdmin(ModelAdmin):
-    """The admin of rows that nobody edits, in lists that stay fast however many rows there are."""
+    """The admin of read-only rows, in lists that stay fast with many rows."""
 
     changelist: ClassVar[type[CappedList]]
     paginator = CappedPaginator
@@ -251,7 +251,7 @@ class FullnessFilter(admin.SimpleListFilter):
 
 
 class YesNoFilter(admin.SimpleListFilter):
-    """A filter by what is so, or is not."""
+    """A filter with the choices yes and no."""
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
         return [("yes", _("Yes")), ("no", _("No"))]
@@ -276,7 +276,7 @@ class HasEvictedFilter(YesNoFilter):
 
 
 class OwnerFilter(admin.SimpleListFilter):
-    """A filter by owner. It offers nobody, because there may be many; who was chosen in the list is shown."""
+    """A filter by owner. It lists no owners, because there may be many; who was chosen in the list is shown."""
 
     title = _("owner")
     parameter_name = "owner"

@@ -15,7 +15,7 @@ from chatmemory.models import TokenCalibration
 
 @admin.register(TokenCalibration)
 class TokenCalibrationAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
-    """A list that nobody edits. The admin's index shows it only with the setting ``CALIBRATE_TOKENS``."""
+    """A read-only list. The admin's index shows it only with the setting ``CALIBRATE_TOKENS``."""
 
     list_display = ("model", "error", "calls", "updated_at")
     list_display_links = None

@@ -210,7 +210,7 @@ class AnthropicChatModel(ProviderChatModel):
             async_client: the same for async code, ``AsyncAnthropic()``; see ``ProviderChatModel``.
             max_tokens: the tokens that an answer may have, its thinking included; Anthropic demands a limit. For more
                 than about 21,000 the package wants a stream.
-            cache: whether Anthropic is to cache requests, which it does not do by itself: True or ``"5m"``, or ``"1h"``
+            cache: whether Anthropic caches requests, which it does not do by default: True or ``"5m"``, or ``"1h"``
                 for what every request of a conversation begins with. See ``chatmemory.formats.anthropic_cache``.
             options: further arguments of ``messages.create()``, such as ``thinking={"type": "adaptive"}``. Tools of
                 Anthropic's own in ``tools`` stand before the assistant's.

@@ -61,8 +61,8 @@ class Assistant:
     A turn adds what the user says, asks the model with the memory, runs the tools that it calls, asks again, and adds
     the answer. Each message is added as soon as it is there, so that a turn that fails, or a process that is killed,
     leaves what was said: the user's message, a call before it runs, all results of a call together, the answer when it
-    is whole. A call that was interrupted gets a result that says so when the next turn begins; it is not run again, for
-    nobody knows what it did. ``chat(memory_id)`` without a message goes on from wherever a conversation stands.
+    is whole. A call that was interrupted gets a result that says so when the next turn begins; it is not run again,
+    because its effects are unknown. ``chat(memory_id)`` without a message goes on from wherever a conversation stands.
 
     There is one turn at a time in a conversation: of a conversation in Django's database across all processes, else
     within this process. Another one waits. While the model thinks, a turn holds no transaction, and gives its database
@@ -98,7 +98,7 @@ class Assistant:
             model: a ``ChatModel``, or a function of the messages and the tools' specifications that returns an
                 ``AiMessage``.
             memory: one for all, or a callable of the memory ID that returns the memory. It is kept for the ID, unless
-                it is in Django's database. A ``Conversation`` that is given in place of an ID has its own memory; None
+                it is in Django's database. A ``Conversation`` that is passed instead of an ID has its own memory; None
                 takes nothing else.
             system_message: instructions, or a callable of the memory ID, or of the ``Conversation`` given in its place,
                 that returns them. They go into the memory, and replace others.
@@ -111,8 +111,8 @@ class Assistant:
                 ``ToolError``. What it raises ends the turn.
             tool_timeout: seconds that a call of a tool may take, unless its ``Tool`` has a ``timeout`` of its own; by
                 default any time. After that the model reads that the call did not end in time. An async tool is
-                cancelled. A sync tool runs in a thread of its own, and cannot be stopped: it goes on there, and what it
-                returns is dropped.
+                cancelled. A sync tool runs in a thread of its own, and cannot be stopped: it continues there, and its
+                result is dropped.
             turn_timeout: seconds that one call of the model, a pause between two deltas of its answer, or a tool may
                 take at most. After that time without a sign of life, a waiting turn takes over: a killed process
                 blocks its conversations no longer than this.
@@ -322,7 +322,7 @@ class Assistant:
     abegin = async_change(begin)
 
     def interrupt(self, memory_id: Any) -> None:
-        """End the turn that is under way, in whatever process, for a button to stop, say.
+        """End the current turn, in any process: for example, for a stop button.
 
         The conversation is free at once. The turn itself ends with a ``TurnLostError``, whose ``interrupted`` is True:
         a stream within seconds, any other turn when it next adds something. What it added before stays.
@@ -335,8 +335,8 @@ class Assistant:
     def wait_for_summaries(self, timeout: float | None = None) -> bool:
         """Wait for the summaries and titles of turns that have ended, and return whether all are done.
 
-        This is for scripts and tests. A process that ends does not wait for them: a later turn or command does what is
-        not done then.
+        This is for scripts and tests. A process that ends does not wait for them: a later turn or command does the
+        rest.
 
         Args:
             timeout: seconds; by default for ever.
@@ -402,7 +402,7 @@ MemoryProvider: TypeAlias = Callable[[Any], ChatMemory]
 
 
 def _kind_of(value: Any) -> str:
-    """Return the type of what is no memory, with a hint if it has one."""
+    """Return the type of an object that is not a memory, with a hint."""
     hint = "; pass conversation.memory" if isinstance(getattr(value, "memory", None), ChatMemory) else ""
     return f"{type(value).__name__}{hint}"
 

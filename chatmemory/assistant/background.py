@@ -23,7 +23,7 @@ _MOST_WAITING = 1000
 class _Threads:
     """The threads of this process, which begin when there is work, and end when there is none.
 
-    A process that ends does not wait for them: what is half done changes nothing.
+    A process that ends does not wait for them: unfinished work changes nothing.
     """
 
     def __init__(self) -> None:

@@ -143,7 +143,7 @@ class ConversationLease(Lease):
             retry(self._key.database, lambda: row.update(turn=F("turn") + 1, turn_until=None))
 
     def running(self) -> int | None:
-        """Return the number of the turn that somebody has in the conversation now; None if nobody has one."""
+        """Return the number of the current turn of the conversation; None if there is none."""
         return self._row().filter(turn_until__gt=UtcNow()).values_list("turn", flat=True).first()
 
     def messages(self) -> list[ChatMessage]:

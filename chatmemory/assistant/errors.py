@@ -88,4 +88,4 @@ class ContextTooLongError(ModelError):
 
 
 class ToolError(Exception):
-    """An error that a tool raises, with the text for the model to read in place of a result."""
+    """An error that a tool raises, with the text that the model reads instead of a result."""

@@ -123,8 +123,8 @@ def _is_plain(part: Mapping[str, Any]) -> bool:
 class GeminiChatModel(ProviderChatModel):
     """A model that gets the memory as ``to_gemini`` writes and repairs it.
 
-    The signatures of its thoughts and calls are kept beside the answer, and sent back. The package checks the
-    types of what it reads, so an answer with a wrong one is a ``ModelError``.
+    The signatures of its thoughts and calls are kept beside the answer, and sent back. The package checks the types
+    of a response, so a response with a wrong type is a ``ModelError``.
     """
 
     answer_class = _Answer

@@ -104,7 +104,7 @@ class Lease(ABC):
 
     @abstractmethod
     def interrupt(self) -> None:
-        """End the turn that is under way in this conversation, whoever has it."""
+        """End the current turn of this conversation, in any process."""
 
     @abstractmethod
     def interrupt_own(self) -> None:

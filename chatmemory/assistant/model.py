@@ -134,7 +134,7 @@ _ATTRIBUTE = "usage"
 
 @dataclass(frozen=True, kw_only=True)
 class Usage:
-    """The tokens of one call, as the model's server counted them; None for what it did not say."""
+    """The tokens of one call, as the model's server counted them; None if the server did not report it."""
 
     input_tokens: int | None = None
     """All tokens of the request, those from a cache included."""
@@ -179,7 +179,7 @@ class Answered:
     message: AiMessage
 
     usage: Usage | None = None
-    """None if the model does not say what it used."""
+    """None if the model does not report its usage."""
 
 
 def as_answered(answer: AiMessage | Answered) -> Answered:

@@ -114,7 +114,7 @@ class Answer(ABC):
 
     @abstractmethod
     def _message(self) -> AiMessage:
-        """Return what was said, also if it is not whole."""
+        """Return the answer so far, even if it is not complete."""
 
     @abstractmethod
     def _usage(self) -> Usage:

@@ -293,7 +293,7 @@ def _last_answer(memory: Sequence[ChatMessage]) -> AiMessage | None:
 def _require_answerable(
     memory: Sequence[ChatMessage], question: ChatMessage | None, result: ToolExecutionResultMessage | None
 ) -> ChatMessage:
-    """Return the message that the model is to answer; make sure that it would see this, and the last result of a tool.
+    """Return the message that the model must answer; make sure that it would see this, and the last result of a tool.
 
     Args:
         memory: the messages that the model would get.

@@ -149,7 +149,7 @@ def _text_of(contents: Sequence[Content]) -> str:
 
 
 def _note(content: Content) -> str:
-    """Return a note in the place of an image, a file or another content that is no text."""
+    """Return a note instead of an image, a file or other content that is not text."""
     kind = content.type.value.lower().replace("_", " ")
     media = next((one for one in vars(content).values() if isinstance(one, Media)), None)
     told = [] if media is None else [media.mime_type, _address(media.url or "")]
@@ -269,7 +269,7 @@ class ChatModelSummarizer:
         return summary
 
     def requests(self, messages: Sequence[ChatMessage]) -> list[int]:
-        """Return the tokens of the conversation in each request for a summary of ``messages``; nobody is asked."""
+        """Return the tokens of the conversation in each request for a summary of ``messages``; no model is asked."""
         return [tokens for _text, tokens in _packed(messages, **self._packing())]
 
     def _packing(self) -> dict[str, Any]:

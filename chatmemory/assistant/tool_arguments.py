@@ -48,7 +48,7 @@ class ToolContext:
     """None if the memory is not in Django's database."""
 
     owner: Any = None
-    """The user whose conversation it is; None if nobody owns it."""
+    """The user whose conversation it is; None if it has no owner."""
 
     memory_id: Any = None
     """The ID of the memory; of a conversation its ``memory_id``."""

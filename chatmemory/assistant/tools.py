@@ -123,7 +123,7 @@ class Tool:
         Args:
             request: the call.
             context: who calls; by default an empty one.
-            on_error: gives the text for the model in place of what the function raised, unless that is a ``ToolError``.
+            on_error: returns the text that the model reads if the function raises something else than a ``ToolError``.
             timeout: the seconds that the call may take if the tool itself has no limit.
 
         Raises:
@@ -371,7 +371,7 @@ def bounded(result: ToolExecutionResultMessage, most: int) -> ToolExecutionResul
 
 
 def _cut(contents: tuple[Content, ...], left: int) -> Iterator[Content]:
-    """Yield contents until their texts have so many characters; what is no text stays."""
+    """Yield contents until their texts have so many characters; other content stays."""
     for content in contents:
         if not isinstance(content, TextContent):
             yield content

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from chatmemory.database.change import Change
 
 TurnEvent: TypeAlias = "str | Thinking | Added | AiMessage"
-"""A delta of text or thinking, what was stored, or at last the answer."""
+"""A delta of text or thinking, stored messages, or, last, the answer."""
 
 _LONGEST_DEAFNESS = 3.0
 """Seconds after which an interrupted turn stops reading the model's deltas, in any process."""
@@ -303,7 +303,7 @@ class Turn:
 class _Pulse:
     """A clock for the renewals of a turn while an answer comes in deltas.
 
-    A renewal also shows whether the turn was interrupted, which somebody waits for.
+    A renewal also shows whether the turn was interrupted.
     """
 
     def __init__(self, timeout: float) -> None:

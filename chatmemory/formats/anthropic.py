@@ -422,7 +422,7 @@ def is_compaction(block: dict[str, Any]) -> bool:
 
 
 def is_summary(block: dict[str, Any]) -> bool:
-    """Return whether a block stands for all that was said before it."""
+    """Return whether a block replaces all messages before it."""
     return is_compaction(block) and bool(block.get("content"))
 
 
@@ -499,7 +499,7 @@ def to_anthropic(
         thinking: the answers whose thinking may be sent: ``"all"``, if nothing before them was changed since they were
             written; ``"none"``; or the indexes of the answers before which nothing was changed. With indexes, the
             thinking of the turn under way is sent as well.
-        cache: whether Anthropic is to cache the request: see ``chatmemory.formats.anthropic_cache``.
+        cache: whether Anthropic caches the request: see ``chatmemory.formats.anthropic_cache``.
 
     Raises:
         ValueError: ``thinking`` is another text, or ``cache`` something else.

@@ -17,7 +17,7 @@ from chatmemory.core.summaries import is_summary_text
 Cache: TypeAlias = 'bool | Literal["5m", "1h"]'
 """Whether to mark, and for how long the start of every request is kept: True is ``"5m"``. The rest is kept for 5 min.
 
-Anthropic wants what is kept longer to come first.
+Anthropic requires the longer times to come first.
 """
 
 _MARKABLE = ("text", "image", "document", "tool_use", "tool_result")

@@ -92,7 +92,7 @@ def given_up(given: Sequence[ChatMessage], valid: Valid, kept: Callable[[AiMessa
 
 
 def is_same_answer(read: AiMessage, message: AiMessage) -> bool:
-    """Return whether two answers say the same, whatever their attributes."""
+    """Return whether two answers are equal apart from their attributes."""
     return (read.text, read.thinking, read.tool_execution_requests) == (
         message.text,
         message.thinking,

@@ -79,7 +79,7 @@ class MediaRule:
     """Whether media that have both are sent as data."""
 
     base64_only: bool = True
-    """Whether data must be Base64, as every API demands of what is sent to it."""
+    """Whether data must be Base64, as every API requires."""
 
     def as_recorded(self) -> MediaRule:
         """Return the rule for a record of what was said, which may have any type, address and data."""

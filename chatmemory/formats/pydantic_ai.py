@@ -308,7 +308,7 @@ def to_pydantic_ai(
 
     Args:
         messages: the memory.
-        provider: the provider; what was kept of another one is not sent.
+        provider: the provider; data of another model is not sent.
         thinking: the answers whose thinking may be sent.
         file_urls: whether files may be sent by their URLs.
 

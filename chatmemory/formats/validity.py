@@ -142,7 +142,7 @@ class Rules:
     """Whether the first message must be the user's."""
 
     must_be_first: Callable[[AiMessage], bool] = field(default=lambda message: False)
-    """Returns whether an answer stands for all that was said before it, so that the API refuses to get both."""
+    """Returns whether an answer replaces all messages before it, so that the API rejects both together."""
 
     says_nothing: Callable[[AiMessage], bool] = field(default=lambda message: False)
     """Returns whether nothing of an answer would be sent, which the API refuses."""
@@ -453,7 +453,7 @@ def _is_blank(content: Content) -> bool:
 def _text_error(
     message: ToolExecutionResultMessage, position: int, repairs: list[Repair]
 ) -> ToolExecutionResultMessage:
-    """Return the result, with a text in place of the mark of an error if that cannot stay."""
+    """Return the result, with a text instead of the error flag if that cannot stay."""
     if not message.is_error or all(isinstance(content, TextContent) for content in message.contents):
         return message
     what = f"A tool result with more than text is not marked as an error, but begins with {_ERROR}"

@@ -85,7 +85,7 @@ def single_owner(request: Request, *acts: Act) -> Any:
     """Return the one owner that the request is about: the user of ``?owner=``, by default its own.
 
     Raises:
-        NotAuthenticated: nobody is signed in.
+        NotAuthenticated: no user is signed in.
         NotFound: as ``reachable_conversations`` raises it.
         ValidationError: ``?owner=*`` names all owners.
     """
@@ -99,7 +99,7 @@ def single_owner(request: Request, *acts: Act) -> Any:
 
 
 def one_owner(request: Request) -> Any:
-    """Return the one owner that the request is about, or None if it is about all owners or if nobody is signed in.
+    """Return the one owner that the request is about, or None if it is about all owners or if no user is signed in.
 
     Raises:
         NotFound: there is no such owner.

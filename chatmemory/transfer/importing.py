@@ -1,9 +1,9 @@
-"""Conversations of other programs, added as if they were said here: windows bound them, their tokens are counted.
+"""Conversations of other programs, added like new messages: windows bound them, their tokens are counted.
 
 The transaction of each batch records in the conversation's metadata, under ``imported``, what was imported: the number
 of messages, a digest of them, and the version of the conversation. So an import that was interrupted continues when it
-is run again, one that is run twice adds nothing, and messages that are new in the source are added; but never to a
-conversation that somebody else has changed meanwhile, and never if the source has changed what was imported.
+is run again, one that is run twice adds nothing, and messages that are new in the source are added; but not to a
+conversation that was changed in the meantime, and not if the imported part of the source has changed.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _CHARS = 500_000
 _TITLE_CHARS = 255
 
 _Sized = tuple[FoundMessage, int]
-"""A message, and the number of characters that it takes in the database."""
+"""A message, and the number of its characters in the database."""
 
 
 def import_all(

@@ -1,8 +1,8 @@
 """Restore conversations from the JSON lines of ``chatmemory.transfer.export``.
 
 Each conversation is restored whole, in one transaction, or not at all. So an import that was interrupted continues when
-it is run again: conversations that are there already, with the same content, stay untouched. Nothing is said anew, so
-no signals are sent. The lines of a capability whose app is not installed are left out, and reported.
+it is run again: conversations that are there already, with the same content, stay untouched. No signals are sent,
+because no message is new. The lines of a capability whose app is not installed are left out, and reported.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class EvictedGroup:
 
     @property
     def why(self) -> str:
-        """The reason for which they left, and the messages that pushed them out or stand for them."""
+        """The reason of the eviction, and the messages that pushed them out or cover them."""
         first = self.entries[0]
         reason = first.message.row.eviction_reason
         if first.exceeds is not None:

@@ -50,7 +50,7 @@ _DEEPEST = 50
 
 
 def lay_out(text: str) -> str:
-    """Return JSON with line breaks and indentation, and what is long, deep or no JSON unchanged."""
+    """Return JSON with line breaks and indentation; unchanged if it is long, deep or not JSON."""
     value = _parsed(text)
     if value is None or sum(1 for _level in levels(value)) > _DEEPEST:
         return text
@@ -134,7 +134,7 @@ class Passage(Part):
     """Whether it is code, which runs from left to right in every language."""
 
     is_markdown: bool = False
-    """Whether it may be drawn as Markdown: somebody wrote it for people to read."""
+    """Whether it may be drawn as Markdown: a person wrote it for people."""
 
     template = "admin/chatmemory/conversation/passage.html"
 

@@ -151,7 +151,7 @@ class PastRows:
     asked: AskedMemory
 
     rows: list[Message]
-    """All of them; without text, if nobody may read it or it is too long."""
+    """All of them; without text, if the user may not read it or if it is too long."""
 
     over: int = 0
     """The number of retained messages that the model does not get, because a limit became smaller."""

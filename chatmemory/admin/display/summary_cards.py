@@ -1,6 +1,6 @@
-"""The summaries on a page of the timeline: what each stands for, and which one stands for an evicted message.
+"""The summaries on a page of the timeline: what each covers, and which one covers an evicted message.
 
-What is read is bounded, however many messages a summary stands for.
+The number of rows that are read is bounded.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class SummaryCard:
     """Whether the messages were counted: not if there are too many to do so on a page."""
 
     count: int = 0
-    """The number of messages that it stands for and that were kept."""
+    """The number of messages that it covers and that were kept."""
 
     turns: int = 0
     """The number of user messages among them."""
@@ -66,21 +66,21 @@ def uses_summaries(conversation: Conversation) -> bool:
 
 
 def is_uncovered(conversation: Conversation, row: Message) -> bool:
-    """Return whether a message left for want of room, and no summary covers it."""
+    """Return whether a message was evicted for lack of room and no summary covers it."""
     return row.position >= conversation.compacted_to and row.eviction_reason in EVICTED and _is_coverable(row)
 
 
 def summary_cards(conversation: Conversation, rows: list[Message], *, with_text: bool) -> dict[int, SummaryCard]:
     """Return the cards of those rows that are summaries, by position; of many only of the newest.
 
-    Each card takes two statements. The others lead to what they stand for.
+    Each card takes two statements. The others link to the messages that they cover.
     """
     found: list[Any] = sorted(filter(_is_summary, rows), key=lambda row: row.position)[-_MOST_CARDS:]
     return {row.position: _card(conversation, row, with_text=with_text) for row in found}
 
 
 def standing_for(conversation: Conversation, rows: list[Message], added_in: dict[int, int]) -> dict[int, int]:
-    """Return, by position of an evicted row, the position of the summary that stands for it.
+    """Return the position of the summary that covers each evicted row, by the row's position.
 
     Args:
         conversation: the conversation.
@@ -149,19 +149,19 @@ class CompactionStatus:
     """The state of a conversation's summaries for its pages, without the words of any summary."""
 
     is_used: bool
-    """Whether a summary is ever due by itself: the conversation has a ``compact_at``."""
+    """Whether a summary is ever due: the conversation has a ``compact_at``."""
 
     latest: Message | None
-    """The latest summary, without what it says; None if there is none, or the memory was cleared since."""
+    """The latest summary, without its text; None if there is none, or the memory was cleared since."""
 
     may_be_due: bool
-    """Whether a summary is due by itself, unless there is too little to summarise, which only a plan knows."""
+    """Whether a summary is due, unless there is too little to summarise, which only a plan knows."""
 
     uncovered: int
-    """The number of messages that left for want of room and are in no summary, at most a thousand."""
+    """The number of messages evicted for lack of room and in no summary, at most a thousand."""
 
     is_running: bool = False
-    """Whether somebody makes a summary now."""
+    """Whether a summary is being generated now."""
 
     failures: int = 0
     """The number of failures since the last summary."""
@@ -169,7 +169,7 @@ class CompactionStatus:
     failed_at: datetime | None = None
 
     retry_at: datetime | None = None
-    """The time before which no other attempt is made by itself; None if it is over."""
+    """The time before which no automatic attempt is made; None if it is over."""
 
     error: str = ""
     """The last failure: the class of the exception, and its words for those who may read what messages say."""

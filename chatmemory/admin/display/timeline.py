@@ -139,7 +139,7 @@ def pushed_out(by: Arrival) -> str:
 
 
 def summarized_by(position: int, *, count: int = 1) -> str:
-    """Return which message is the summary that stands for so many others."""
+    """Return the position of the summary that covers these messages."""
     words = ngettext(
         "a summary stands for it: message %(position)s",
         "a summary stands for them: message %(position)s",
@@ -170,13 +170,13 @@ class TimelineEntry:
     """The position of the placeholder that took its place, if it is a cleared tool result."""
 
     card: SummaryCard | None = None
-    """The messages that it stands for, if it is a summary; else None."""
+    """The messages that it covers, if it is a summary; else None."""
 
     summary: int | None = None
-    """The position of the summary that stands for it."""
+    """The position of the summary that covers it."""
 
     is_uncovered: bool = False
-    """Whether it left for want of room, and is in no summary, though summaries are made of this conversation."""
+    """Whether it was evicted for lack of room and is in no summary, although this conversation has summaries."""
 
     is_pinned: bool = False
     """Whether it is pinned, or was at the version that is shown."""
@@ -304,7 +304,7 @@ def memory_entries(
         rows: what to show of it.
         memory: what is not in it would go.
         with_text: whether this reader may read what they say.
-        edge: the position of the message that is to be marked as the first that stays.
+        edge: the position of the message to mark as the first that stays.
         version: the version at which messages were pinned; by default now.
     """
     most = most_chars(len(rows))

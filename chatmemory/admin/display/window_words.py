@@ -30,7 +30,7 @@ WAY = tuple(name for name in SHOWN if name in RULES and name not in BOUND)
 
 
 def window_words(settings: dict[str, Any]) -> str:
-    """Return the limit, and what is unusual about the other settings of ``SHOWN``, as a list in one line."""
+    """Return the limit, and the other settings of ``SHOWN`` that differ from the defaults, in one line."""
     return gettext(", ").join([bound_words(settings["window"], settings["limit"]), *way_words(settings)])
 
 
@@ -44,7 +44,7 @@ def bound_words(window: str, limit: int) -> str:
 
 
 def way_words(settings: dict[str, Any]) -> list[str]:
-    """Return what is unusual about the settings but for the bound; nothing if messages leave as in LangChain4j."""
+    """Return the settings, except the limit, that differ from the defaults; empty if they are LangChain4j's."""
     return [
         setting_words(name, settings[name])
         for name in SHOWN
@@ -231,7 +231,7 @@ class Outcome:
 
 
 def replayed(conversation: Conversation, windows: Sequence[dict[str, Any]]) -> list[Replay | None]:
-    """Return what was recorded, and a replay with each window; only None if the conversation is too long for a page.
+    """Return the recorded figures, and a replay with each window; only None if the conversation is too long for a page.
 
     Raises:
         Conversation.DoesNotExist: the conversation has been erased.

@@ -1,7 +1,7 @@
 """Selected conversations: an action is confirmed, they are erased, or they are exported.
 
 An export is JSON lines with everything that is known of them, or their history for other programs. The admin's log
-records each, because somebody has a copy then.
+records each export.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Selection:
     """The selected conversations."""
 
     permissions: tuple[str, ...]
-    """Permissions needed for each conversation; ``"view"`` stands for ``has_view_permission()``."""
+    """Permissions needed for each conversation; ``"view"`` means ``has_view_permission()``."""
 
     refused: int = 0
     """Number of conversations left out for lack of a permission."""
@@ -167,7 +167,7 @@ class Erasing(ReadOnlyAdmin):
         return listed, counts, set() if allowed else {names[0]}, []
 
     def delete_model(self, request: HttpRequest, obj: Conversation) -> None:
-        """Erase a conversation, locked first, so that nobody adds to one that is half deleted."""
+        """Lock a conversation and erase it, so that no message is added in between."""
         obj.memory.erase()
 
     def delete_queryset(self, request: HttpRequest, queryset: Iterable[Conversation]) -> None:

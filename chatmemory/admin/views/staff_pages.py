@@ -163,7 +163,7 @@ def back_to_timeline(
     position: int | None = None,
     to_history: bool = True,
 ) -> HttpResponse:
-    """Return to the conversation, and show there what was ``said``.
+    """Redirect to the conversation, and show the message ``said`` there.
 
     Args:
         model_admin: the admin of conversations.

@@ -135,7 +135,7 @@ def _as_value(value: Any) -> str:
 
 
 def _say_window(change: Change, *, before: dict[str, Any], wanted: dict[str, Any]) -> str:
-    """Return sentences about the change: the limit in any case, of the rest what is new."""
+    """Return sentences about the change: always the limit, and the other settings that changed."""
     if wanted["window"] == WindowKind.TOKENS:
         changed = ngettext(
             "The window was changed to at most %(limit)s token.",
@@ -219,7 +219,7 @@ class _Wanted:
     """The query of the page that shows its outcome."""
 
     form: WindowForm | None = None
-    """The form that it is from; None if nobody asked for it."""
+    """The form that it is from; None if it was not requested."""
 
 
 def _wanted(conversation: Conversation, forms: list[WindowForm]) -> list[_Wanted]:

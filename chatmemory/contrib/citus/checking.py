@@ -22,7 +22,7 @@ from chatmemory.verification import Finding
 def wrong_names(conversations: QuerySet[Conversation], *, repair: bool) -> Iterator[Finding]:
     """Yield the names that conversations should have and have not; if these are all, also names of nothing.
 
-    Each is examined again in a transaction of its own, for other programs may write meanwhile.
+    Each is examined again in its own transaction, because other programs may write in the meantime.
 
     Args:
         conversations: the conversations.

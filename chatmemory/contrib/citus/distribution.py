@@ -73,7 +73,7 @@ class Step:
     """A change of the database."""
 
     what: str
-    """A sentence that says what it does."""
+    """A description of the step."""
 
     sql: str
 
@@ -214,7 +214,7 @@ def distribute(
         tell: called with a sentence before each step.
 
     Raises:
-        RuntimeError: the database is not PostgreSQL, or is to be distributed and does not have the extension; or a
+        RuntimeError: the database is not PostgreSQL, or lacks the extension that distributing needs; or a
             node does not have a setting.
     """
     connection = connections[database]
@@ -270,7 +270,7 @@ def _set(connection: BaseDatabaseWrapper, name: str, value: str) -> None:
 
 
 def _lock(connection: BaseDatabaseWrapper) -> None:
-    """Let nobody write until the end of the transaction."""
+    """Block writes until the end of the transaction."""
     _execute(
         connection, f"LOCK TABLE {', '.join([CONVERSATIONS, *tables_of_rows(), NAMES])} IN SHARE ROW EXCLUSIVE MODE"
     )

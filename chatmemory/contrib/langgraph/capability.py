@@ -61,7 +61,7 @@ def _broken_rows(conversations: QuerySet[Conversation], *, repair: bool) -> Iter
 
     Args:
         conversations: the conversations.
-        repair: delete what is found. A checkpoint stays if the values of later ones may be built on it.
+        repair: delete the rows that are found. A checkpoint stays if the values of later ones may be built on it.
     """
     for page in pages(conversations):
         names = Namespace.objects.using(conversations.db).filter(conversation__in=page)

@@ -17,7 +17,7 @@ only its ID or metadata, is a copy.
 - The memory follows the checkpoint from which the next run continues: a fork in the past evicts the messages after it,
   and of two runs at once, the memory has what the newest checkpoint has. What the window evicted stays evicted.
   Deleting a thread evicts its messages. To delete them, erase the conversation, which deletes its checkpoints too.
-- Messages of other programs stay where they are, but a graph does not read them by itself:
+- Messages of other programs stay where they are, but a graph does not read them automatically:
   ``DjangoSaver.messages`` starts or continues one with them.
 - A channel of another name, or with values that are not LangChain's messages, is stored and not mirrored; a
   ``DeltaChannel`` is mirrored whenever it takes a snapshot.
@@ -103,7 +103,7 @@ class DjangoSaver(BaseCheckpointSaver[str]):
 
     @left_as_found()
     def messages(self, thread_id: Any) -> list[BaseMessage]:
-        """Return the memory of a thread's conversation, whoever wrote it.
+        """Return the memory of a thread's conversation, including messages of other programs.
 
         Each message has an ID by which the saver recognises it. With the input
         ``{"messages": [*saver.messages(thread_id), new]}`` a graph reads the messages that other programs added

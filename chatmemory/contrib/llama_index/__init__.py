@@ -269,7 +269,7 @@ class DjangoChatStore(BaseChatStore):
 
     @left_as_found()
     def set_messages(self, key: str, messages: list[ChatMessage]) -> None:
-        """Make ``messages`` the memory, whatever its window. Messages that they leave out are evicted.
+        """Make ``messages`` the memory, without applying its window. Messages that they leave out are evicted.
 
         Raises:
             TypeError: they are no list, or one of them is not a message of LlamaIndex's.
@@ -399,7 +399,7 @@ class DjangoAsyncChatStore(AsyncDBChatStore):
     async def set_messages(
         self, key: str, messages: list[ChatMessage], status: MessageStatus = MessageStatus.ACTIVE
     ) -> None:
-        """Make ``messages`` the whole of memory and archive, whatever the window.
+        """Make ``messages`` the whole memory and archive, without applying the window.
 
         Raises:
             TypeError: they are no list, or one of them is not a message of LlamaIndex's.

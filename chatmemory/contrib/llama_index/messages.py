@@ -107,7 +107,7 @@ def from_row(row: Message, message: ChatMessage | None = None) -> li.ChatMessage
 
     Args:
         row: a row of the conversation.
-        message: the message to convert in place of the row's own.
+        message: the message to convert instead of the row's own.
     """
     form = row.native_of(FRAMEWORK)
     if form is not None:

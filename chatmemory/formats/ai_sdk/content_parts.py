@@ -117,7 +117,7 @@ def _there(url: str) -> dict[str, Any]:
 
 
 def _file(media_type: str, url: str, place: str) -> Content:
-    """Return the content of a file part that somebody else has written."""
+    """Return the content of a file part that another program has written."""
     mime_type = media_type if "/" in media_type and not media_type.endswith("/*") else None
     in_url, data = data_uri(url)
     if data is not None:

@@ -51,7 +51,7 @@ def sse(chunk: Chunk) -> bytes:
 
 
 class UIMessageStream:
-    """The writer of one assistant message's stream. It keeps in mind what was sent, and does no I/O."""
+    """The writer of one assistant message's stream. It remembers what was sent, and does no I/O."""
 
     def __init__(self, message_id: str) -> None:
         """

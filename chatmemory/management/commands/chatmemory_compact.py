@@ -93,7 +93,7 @@ class Command(BaseCommand):
 
 @dataclass
 class _Work:
-    """The work of a conversation, or of all: what is done, what is left, and of a dry run what it will take."""
+    """The work of a conversation, or of all: the progress, and for a dry run the expected work."""
 
     summaries: int = 0
     messages_left: int = 0

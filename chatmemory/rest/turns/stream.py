@@ -139,7 +139,7 @@ class _Delivery:
                 raise
 
     def close(self) -> None:
-        """Note that nobody reads any more. Django calls it at the end of each response, in a thread of the request."""
+        """Note that the client is gone. Django calls it at the end of each response, in a thread of the request."""
         self._has_reader = False
         if self._interrupts and not self._has_ended and self._answer.turn is not None:
             self._answer.turn.interrupt()

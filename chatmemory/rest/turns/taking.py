@@ -79,7 +79,7 @@ class AnswerDeleted(Problem, status=409, code="answer_deleted"):
 
 
 class WindowTooSmall(Problem, status=409, code="window_too_small"):
-    """The message that the model is to answer does not fit the window."""
+    """The message that the model must answer does not fit the window."""
 
 
 class ContextTooLong(Problem, status=409, code="context_too_long"):
@@ -137,7 +137,7 @@ def problem_of_turn(error: Exception) -> Exception:
 
 
 def safe_message(error: Exception) -> str:
-    """Return the message that the user of a stream reads in place of an answer, translated."""
+    """Return the error message for the user of a stream, translated."""
     problem = problem_of_turn(error)
     if isinstance(problem, APIException):
         return str(problem_body(problem)["detail"])

@@ -204,7 +204,7 @@ class CompactionViewSet(ChatMemoryViewSet):
         example={"through": 41, "text": "Ann asked what a cat is."},
     )
     def compact(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
-        """Put a summary in the place of older turns.
+        """Replace older turns by a summary.
 
         Without a `text` the site's summarizer writes the summary, which may take a while; messages that are added
         meanwhile stay, and if it fails nothing changes. It covers as many turns as one call of the summarizer takes.
@@ -259,12 +259,12 @@ class CompactionViewSet(ChatMemoryViewSet):
 
 
 def _is_under_way(conversation: Conversation) -> bool:
-    """Return whether somebody is making a summary now."""
+    """Return whether a summary is being generated now."""
     rows = Compaction.objects.using(conversation._state.db)
     return rows.filter(conversation=conversation, leased_until__gt=UtcNow()).exists()
 
 
 def _compaction_of(conversation: Conversation) -> Compaction:
-    """Return the row of leases and failures; an unsaved one if nobody ever began a summary."""
+    """Return the row of leases and failures; an unsaved one if no summary was ever started."""
     row = Compaction.objects.using(conversation._state.db).filter(conversation=conversation).first()
     return row or Compaction(conversation=conversation)

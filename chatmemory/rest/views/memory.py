@@ -244,7 +244,7 @@ class ReplayedWindowsSerializer(StrictSerializer):
     )
 
     def bounds(self) -> dict[str, Any]:
-        """Return what is bounded, by field."""
+        """Return the bounded values, by field."""
         return {"variants": {"maxItems": _MOST_VARIANTS}}
 
 

@@ -146,7 +146,7 @@ class ProblemView(APIView):
 
 
 class ChatMemoryViewSet(ProblemView, viewsets.GenericViewSet[Any]):
-    """Strict about what comes in, problem details where it is wrong, and nobody else's conversations."""
+    """Views with strict input, problem details as errors, and only the user's own conversations."""
 
     renderer_classes = _RENDERERS
     parser_classes = [StrictJSONParser]
