@@ -96,8 +96,8 @@ class EvictionReason(StrEnum):
     )
     SUMMARIZED = (
         "summarized",
-        _("a summary stands for it"),
-        _("a summary stands for it"),
+        _("a summary covers it"),
+        _("a summary covers it"),
         "a summary replaced it",
         Cause.SUMMARY,
     )

@@ -153,8 +153,8 @@ class Message(models.Model):
         help_text=_("How it came into the memory."),
     )
     # The first and the last position that the message replaces, if it replaces messages.
-    covers_from = models.PositiveIntegerField(_("first message it stands for"), null=True, blank=True)
-    covers_to = models.PositiveIntegerField(_("last message it stands for"), null=True, blank=True)
+    covers_from = models.PositiveIntegerField(_("first message it covers"), null=True, blank=True)
+    covers_to = models.PositiveIntegerField(_("last message it covers"), null=True, blank=True)
     pins = models.TextField(_("pinned"), blank=True, default="")
     memory_order = models.BigIntegerField(_("memory order"))
     added_in = models.PositiveIntegerField(_("added in version"))

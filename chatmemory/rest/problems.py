@@ -128,7 +128,7 @@ class InUse(Problem, status=409, code="in_use"):
 
 
 class Covered(Problem, status=409, of=CoveredError):
-    """A summary stands for these messages already."""
+    """A summary covers these messages already."""
 
 
 class NoSummarizer(Problem, status=409, code="no_summarizer"):

@@ -168,7 +168,7 @@ def require_bounded(conversation: Conversation, version: int | None = None) -> N
 
 
 def require_summarizable(conversation: Conversation, through: int) -> None:
-    """Check that one request may read all that a summary through a position would stand for.
+    """Check that one request may read all that a summary through a position would cover.
 
     Raises:
         MemoryTooLargeError: the memory exceeds ``MAX_MEMORY_MESSAGES`` or ``MAX_MEMORY_CHARS``.

@@ -433,8 +433,8 @@ class HistoryItemSerializer(serializers.ModelSerializer[Message]):
                 "message that could not stay in its place; it is the placeholder of a tool result (cleared), or a "
                 "summary."
             },
-            "covers_from": {"help_text": "The first position that it stands for; null if it stands for no other."},
-            "covers_to": {"help_text": "The last position that it stands for."},
+            "covers_from": {"help_text": "The first position that it covers; null if it covers no other."},
+            "covers_to": {"help_text": "The last position that it covers."},
             "added_in": {"help_text": "The version of the memory with which it came."},
             "evicted_in": {"help_text": "The version of the memory with which it left."},
         }

@@ -384,15 +384,15 @@ def _covers(line: Line, origin: str, position: int) -> tuple[int | None, int | N
     first, last = line.number("covers_from", null=True), line.number("covers_to", null=True)
     if (first is None) != (last is None) or (first is not None and not 0 <= first <= last):
         raise line.bad(
-            f"covers_from and covers_to: expected the first and the last position that the message stands for, or two "
+            f"covers_from and covers_to: expected the first and the last position that the message covers, or two "
             f"nulls, got {json.dumps(first)} and {json.dumps(last)}"
         )
     if last is not None and last >= position:
         raise line.bad(f"covers_to: expected a position before its own, {position}, got {last}")
     if first is not None and origin == Origin.SAID:
-        raise line.bad(f"covers_from: expected null, as origin is {origin!r}; said messages stand for themselves")
+        raise line.bad(f"covers_from: expected null, as origin is {origin!r}; said messages cover themselves")
     if first is None and origin in STAND_INS:
-        raise line.bad(f"covers_from: expected a position that it stands for, as origin is {origin!r}, got null")
+        raise line.bad(f"covers_from: expected a position that it covers, as origin is {origin!r}, got null")
     return first, last
 
 

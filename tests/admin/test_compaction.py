@@ -1,4 +1,4 @@
-"""Summaries in the admin: what they stand for, what is in none, what failed, and making one now."""
+"""Summaries in the admin: what they cover, what is in none, what failed, and making one now."""
 
 # ruff: noqa: F811 (fixtures of another module)
 
@@ -152,7 +152,7 @@ class TestSummarisingNow:
         tokens = conversation.memory.plan_compaction().tokens
         done = confirm(admin_client, conversation)
         summary = summary_of(conversation)
-        said = f"A summary stands for messages 1 to 8 now: {tokens} → {summary.token_count} tokens."
+        said = f"A summary covers messages 1 to 8 now: {tokens} → {summary.token_count} tokens."
         assert said in words(done)
         assert logged() == [said]
         assert [row.position for row in conversation.messages.retained()] == [0, 13, 9, 10, 11, 12]
@@ -215,7 +215,7 @@ class TestSummarisingNow:
         client = staff("view_conversation", "compact_conversation")
         assert "Summarise now" in html(client, page(conversation))
         done = confirm(client, conversation)
-        assert "A summary stands for messages 1 to 8 now" in words(done)
+        assert "A summary covers messages 1 to 8 now" in words(done)
         assert SHORT not in done
         assert "question" not in words(own_part(done))
 
@@ -310,7 +310,7 @@ class TestOnTheTimeline:
         summary, covered = summary_of(conversation), conversation.messages.filter(position__range=(1, 8))
         tokens = sum(row.token_count for row in covered)
         said = card(shown, 13)
-        assert f"Stands for 1 to 8 (4 turns) {tokens:,} → {summary.token_count} tokens" in said
+        assert f"Covers 1 to 8 (4 turns) {tokens:,} → {summary.token_count} tokens" in said
         assert "4 more messages were said before it was made" in said
         assert "1 User question 0" in said
         assert "number 2 in the memory" in said
@@ -321,7 +321,7 @@ class TestOnTheTimeline:
         shown = html(admin_client, page(conversation))
         left = card(shown, 1), card(shown, 8)
         assert "Evicted pushed out by messages" in left[0]  # before there was a summary
-        assert "Evicted: a summary stands for it" in left[1]
+        assert "Evicted: a summary covers it" in left[1]
         for text in left:
             assert "message 13 is the summary" in text
             assert "in no summary" not in text
@@ -336,7 +336,7 @@ class TestOnTheTimeline:
                 shown = html(admin_client, page(conversation) + query)
             assert shown.count('class="chatmemory-card"') == 5
             assert len(captured) < 40
-        assert "Stands for messages 1–" in words(shown)
+        assert "Covers messages 1–" in words(shown)
 
     def test_a_superseded_summary_keeps_its_card(self, admin_client, conversation) -> None:
         conversation.memory.compact(shortest)
@@ -345,9 +345,9 @@ class TestOnTheTimeline:
         conversation.memory.compact(shortest)
         shown = html(admin_client, page(conversation))
         older, newer = conversation.messages.filter(origin=Origin.SUMMARY).order_by("position")
-        assert "Stands for 1 to 8 (4 turns)" in card(shown, older.position)
+        assert "Covers 1 to 8 (4 turns)" in card(shown, older.position)
         assert f"message {newer.position} is the summary" in card(shown, older.position)
-        assert f"Stands for 1 to {newer.covers_to} (" in card(shown, newer.position)
+        assert f"Covers 1 to {newer.covers_to} (" in card(shown, newer.position)
         assert f"message {older.position} is the summary" in card(shown, 1)  # the first that took it in
         assert f"message {newer.position} is the summary" in card(shown, 9)
 
@@ -366,7 +366,7 @@ class TestOnTheTimeline:
     def test_words_are_for_those_who_may_read_them(self, staff, conversation) -> None:
         conversation.memory.compact(shortest)
         shown = html(staff("view_conversation"), page(conversation))
-        assert "Stands for 1 to 8 (4 turns)" in card(shown, 13)
+        assert "Covers 1 to 8 (4 turns)" in card(shown, 13)
         assert "question" not in shown
         assert SHORT not in shown
 
@@ -385,7 +385,7 @@ class TestOnTheTimeline:
         monkeypatch.setattr(summary_cards, "MOST_COUNTED", 50)
         said = card(html(admin_client, address), summary.position)
         assert "more messages were said" not in said
-        assert "Stands for 1 to 78" in said
+        assert "Covers 1 to 78" in said
         assert "turns" not in said
 
     def test_deleted_originals_are_told(self, admin_client, settings) -> None:
@@ -395,7 +395,7 @@ class TestOnTheTimeline:
             made.memory.add(*turn(number))
         made.memory.compact(shortest, keep=0)
         said = card(html(admin_client, page(made)), summary_of(made).position)
-        assert "The messages that it stands for were not kept." in said
+        assert "The messages that it covers were not kept." in said
         assert "turn" not in said
 
     def test_its_queries_do_not_grow_with_the_history(self, admin_client, conversation) -> None:
@@ -481,7 +481,7 @@ class TestTheSetting:
 def test_no_transaction_is_open_while_the_model_works(admin_client, conversation, summarizer, monkeypatch) -> None:
     summarizer("outside_of_transactions")
     monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", True)
-    assert "A summary stands for messages 1 to 8 now" in words(confirm(admin_client, conversation))
+    assert "A summary covers messages 1 to 8 now" in words(confirm(admin_client, conversation))
     assert "open: False" in summary_of(conversation).text
     with transaction.atomic():
         assert connection.in_atomic_block  # so the summarizer would have told it

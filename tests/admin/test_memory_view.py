@@ -220,7 +220,7 @@ class TestEvictedLast:
         summary = made.messages.get(origin="summary")
         found = groups(html(admin_client, page(made)))
         assert len(found) == 1
-        assert found[0].endswith(f"messages, a summary stands for them: message {summary.position}")
+        assert found[0].endswith(f"messages, a summary covers them: message {summary.position}")
 
     def test_two_clearings_are_two_groups(self, admin_client: Client) -> None:
         made = said(2, window="messages", limit=5)

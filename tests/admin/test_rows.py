@@ -85,7 +85,7 @@ class TestEvicted:
         summary = made.messages.get(origin="summary").position
         rows = rows_of(made, timeline_address="/there/")
         assert rows[0].line is not None
-        assert rows[0].line.endswith(f"a summary stands for it: message {summary}, {today()}")
+        assert rows[0].line.endswith(f"a summary covers it: message {summary}, {today()}")
         assert f'href="/there/?position={summary}#message-{summary}"' in rows[0].html
         assert rows[summary].line is None
         assert "User summary" in rows[summary].message

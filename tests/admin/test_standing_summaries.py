@@ -1,4 +1,4 @@
-"""The summaries that stand for the messages of a page are found by one statement, however many they are."""
+"""The summaries that cover the messages of a page are found by one statement, however many they are."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _conversation(said: int, covers: dict[int, tuple[int, int]]) -> Conversation
 
 
 def _found(conversation: Conversation, rows: int) -> tuple[dict[int, int], int]:
-    """Return what stands for the first ``rows`` messages, and the number of statements that found it."""
+    """Return what covers the first ``rows`` messages, and the number of statements that found it."""
     page = list(conversation.messages.order_by("position")[:rows])
     with CaptureQueriesContext(connection) as captured:
         found = standing_for(conversation, page, {})
@@ -80,7 +80,7 @@ def test_it_is_the_first_that_goes_as_far(seed: int) -> None:
 
 
 def _one_by_one(rows: list[Any]) -> dict[int, int]:
-    """Return what stands for each row, looked for in the plainest way."""
+    """Return what covers each row, looked for in the plainest way."""
     found = {}
     for each in rows:
         start, end = (each.covers_from, each.covers_to) if each.covers_to is not None else (each.position,) * 2

@@ -103,7 +103,7 @@ class TestOutcome:
         assert "12 would stay, 2 would be evicted" in words(shown)
         assert "old tool result, cleared 2 messages" in words(shown)
         assert re.findall(r'id="message-(\d+)"', shown)[-4:] == ["2", "12", "6", "13"]
-        assert "Stands for message 2" in words(shown)
+        assert "Covers message 2" in words(shown)
         assert Message.objects.count() == 12
 
     def test_lists_nothing_that_stays_before_what_would_go(

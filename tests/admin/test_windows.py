@@ -236,7 +236,7 @@ class TestTimeline:
         assert 'href="?position=13#message-13"' in original
         placeholder = self.entry(admin_client, agent, 13)
         assert "Tool result stocks placeholder" in words(placeholder)
-        assert "Stands for message 6" in words(placeholder)
+        assert "Covers message 6" in words(placeholder)
         assert 'href="?position=6#message-6"' in placeholder
 
     def test_clearing_by_hand_was_pushed_by_no_message(self, admin_client: Client, agent: Conversation) -> None:
@@ -272,7 +272,7 @@ class TestTimeline:
         Message.objects.filter(text="a summary").update(covers_from=0, covers_to=7)
         shown = self.entry(admin_client, agent, 12)
         assert "User synthetic" in words(shown)
-        assert "Stands for messages 0–7" in words(shown)
+        assert "Covers messages 0–7" in words(shown)
         assert 'href="?position=0#message-0"' in shown
 
     def test_a_copy_is_called_one(self, admin_client: Client, agent: Conversation) -> None:

@@ -1,4 +1,4 @@
-"""The demo's summaries: made without a model, honest about it, and smaller than what they stand for."""
+"""The demo's summaries: made without a model, honest about it, and smaller than what they cover."""
 
 from __future__ import annotations
 

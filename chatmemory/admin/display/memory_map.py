@@ -136,7 +136,7 @@ class MemoryMap:
 
         Args:
             memory: position, type and tokens of each message, in memory order.
-            placeholders: the position that each message stands for which took the place of others, by its position.
+            placeholders: for each message that replaced others, by its position, the position that it covers.
                 They alone do not change the order of the others.
         """
         totals: dict[int, int] = {}

@@ -25,7 +25,7 @@ MOST_COUNTED = 10_000
 
 _MOST_CARDS = 5
 _MOST_LISTED = 10
-_BEHIND = 2000  # messages among which the summary is looked for that stands for one before them
+_BEHIND = 2000  # the messages searched for the summary that covers one before them
 _LONGEST_BEGINNING = 161  # a character more than an excerpt has, to know whether there are more
 
 
@@ -103,7 +103,7 @@ def standing_for(conversation: Conversation, rows: list[Message], added_in: dict
         behind = conversation.messages.filter(origin=Origin.SUMMARY, position__range=near, covers_to__isnull=False)
         summaries = list(behind.order_by("position").defer("text", "payload", "native"))
     for row in evicted:
-        # Of a summary, all that it stands for.
+        # Of a summary, all that it covers.
         start, end = (row.covers_from, row.covers_to) if _is_summary(row) else (row.position, row.position)
         later = (summary for summary in summaries if summary.position > row.position and summary.covers_to >= end)
         summary = next(later, None)

@@ -141,8 +141,8 @@ def pushed_out(by: Arrival) -> str:
 def summarized_by(position: int, *, count: int = 1) -> str:
     """Return the position of the summary that covers these messages."""
     words = ngettext(
-        "a summary stands for it: message %(position)s",
-        "a summary stands for them: message %(position)s",
+        "a summary covers it: message %(position)s",
+        "a summary covers them: message %(position)s",
         count,
     )
     return words % {"position": position}

@@ -234,7 +234,7 @@ def compact(model_admin: Any, request: HttpRequest, object_id: str) -> HttpRespo
     """Show what a summary would cover, and have it written once that is confirmed.
 
     It runs outside of any transaction: a model may take a minute, and the conversation goes on meanwhile.
-    If a summary would stand for other messages now than those that were confirmed, the page is shown again.
+    If a summary would cover other messages now than those that were confirmed, the page is shown again.
     """
     conversation = conversation_or_404(model_admin, request, object_id, also="compact")
     with_text = model_admin.has_read_text_permission(request, conversation)
@@ -309,7 +309,7 @@ def _summarise(
     summary = change.added[0]
 
     def say() -> str:
-        said = _("A summary stands for messages %(first)s to %(last)s now: %(before)s → %(tokens)s tokens.")
+        said = _("A summary covers messages %(first)s to %(last)s now: %(before)s → %(tokens)s tokens.")
         return said % {
             "first": summary.covers_from,
             "last": summary.covers_to,

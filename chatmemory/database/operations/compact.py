@@ -70,7 +70,7 @@ def compact(
             text.
         keep: the percent of the limit that stays in whole turns; by default the conversation's ``compact_keep``.
         if_due: whether to do nothing before ``compact_at`` is reached or the window has evicted messages that no
-            summary stands for, and while a pause after a failure lasts.
+            summary covers, and while a pause after a failure lasts.
         lease: the seconds for which nobody else begins a summary of this conversation; by default twice those that
             ``summarizer`` may take.
 
@@ -179,7 +179,7 @@ def is_due(conversation: Conversation, plan: CompactionPlan | None) -> bool:
     """Return whether the summary that was planned is due: as the first of its parts, so are those after it.
 
     One is due if the memory has reached ``compact_at`` percent of its limit, or the window has evicted messages that no
-    summary stands for, and the range is worth it.
+    summary covers, and the range is worth it.
     """
     if plan is None or conversation.compact_at is None:
         return False

@@ -203,7 +203,7 @@ def plan_parts(
 
 @dataclass(frozen=True)
 class _Told:
-    """A message that a summary is to stand for."""
+    """A message that a summary will cover."""
 
     place: int
     """Where it stands: the position up to which all that was evicted has been told before it."""

@@ -100,7 +100,7 @@ export class Conversation extends EventTarget {
   /** Apply what an addition did, be it from an answer or from the stream. */
   async apply({ added, evicted, memory, version }) {
     const missedSome = version > this.version + 1;
-    // A system message may go before others, and a note or a summary goes where the messages were that it stands for.
+    // A system message may go before others, and a note or a summary goes where the messages were that it covers.
     const outOfOrder = added.some((item) => item.type === "SYSTEM" || ["cleared", "summary"].includes(item.origin));
     this.settings.message_count = Math.max(this.settings.message_count, ...added.map((item) => item.position + 1));
     if (version >= this.version) {

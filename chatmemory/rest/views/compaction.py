@@ -80,10 +80,10 @@ class NewCompactionSerializer(StrictSerializer):
 
 
 class PlanSerializer(serializers.Serializer[Any]):
-    """What the next summary would stand for; null if there is too little to summarise."""
+    """What the next summary would cover; null if there is too little to summarise."""
 
-    covers_from = CountField(help_text="The first position that it stands for.")
-    covers_to = CountField(help_text="The last position that it stands for.")
+    covers_from = CountField(help_text="The first position that it covers.")
+    covers_to = CountField(help_text="The last position that it covers.")
     messages = CountField(help_text="Messages that no summary covers yet.")
     tokens = TokensField(help_text="Of these messages, and of the summary before: the new one must have fewer.")
     previous = CountField(allow_null=True, help_text="The position of the summary before, which the new one takes in.")
@@ -108,8 +108,8 @@ class LastSummarySerializer(serializers.Serializer[Any]):
     """The latest summary; null if there is none."""
 
     position = CountField()
-    covers_from = CountField(help_text="The first position that it stands for.")
-    covers_to = CountField(help_text="The last position that it stands for.")
+    covers_from = CountField(help_text="The first position that it covers.")
+    covers_to = CountField(help_text="The last position that it covers.")
     tokens = TokensField(source="token_count")
     state = serializers.ChoiceField(["retained", "evicted"], help_text="Whether it is in the memory now.")
     text = serializers.CharField(allow_blank=True, help_text="Empty for staff who may not read it.")
@@ -166,7 +166,7 @@ class CompactionViewSet(ChatMemoryViewSet):
     def retrieve(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
         """Get whether a summary is due.
 
-        With what it would stand for, the last summary, and what failed since. 413 if the memory is more than the
+        With what it would cover, the last summary, and what failed since. 413 if the memory is more than the
         server handles at once.
         """
         conversation = self.conversation()
