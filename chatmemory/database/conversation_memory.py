@@ -316,7 +316,7 @@ class ConversationMemory(ChatMemory):
             Conversation.DoesNotExist: the conversation has been erased.
             RuntimeError: the caller is within a transaction.
             SummarizerTimeoutError: a call of ``summarizer`` took longer than ``SUMMARIZER_TIMEOUT``.
-            ValueError: ``keep`` is no percentage, or the text cannot take the place of the messages.
+            ValueError: ``keep`` is not a percentage, or the text cannot replace the messages.
             Exception: what ``summarizer`` raised.
         """
         last = None

@@ -39,21 +39,21 @@ def add(
     window: Window | None = None,
     idempotency_key: str | None = None,
 ) -> Change:
-    """Add ``messages``, as if one after the other.
+    """Add ``messages`` one after the other.
 
     Args:
         target: the conversation.
-        messages: all or none of them are added.
+        messages: the messages, of which all or none are added.
         native: another framework's forms of them.
-        window: bounds the memory from now on; by default the row's window does.
-        idempotency_key: a second call with it returns the original result.
+        window: the new window of the memory; by default the row's window.
+        idempotency_key: a second call with the same key returns the original result.
 
     Raises:
-        Conversation.DoesNotExist: the conversation is missing, and must not be made.
-        TypeError: one of ``messages`` is no message.
-        ValueError: a text or key that no database can hold.
+        Conversation.DoesNotExist: the conversation is missing, and must not be created.
+        TypeError: an item is not a message.
+        ValueError: databases cannot store a text or the key.
         IdempotencyConflictError: the key was already used with different messages.
-        MemoryTooLargeError: the memory is, or would be, larger than the target says.
+        MemoryTooLargeError: the memory is, or would become, larger than the target allows.
     """
     if idempotency_key is not None:
         check_key(idempotency_key)

@@ -208,9 +208,7 @@ def _count_again(
         known: the counts of rows from before the lock. Messages never change.
         counted: the condition for the rows to count.
     """
-    rows = (
-        rows_of(conversation).filter(counted).order_by()
-    )  # no order, so that the database uses the index of the condition
+    rows = rows_of(conversation).filter(counted).order_by()  # no order, so the index of the condition is used
     stored = list(rows.values_list("pk", "token_count", "evicted_in"))
     for keys in chunks([key for key, _count, _evicted_in in stored if key not in known]):
         known |= {row.pk: stored_count(row.message, estimator) for row in read_in_parts(rows.filter(pk__in=keys))}

@@ -73,9 +73,7 @@ def _plan(
     conversation: Conversation, *, keep: int, exclude_tools: Collection[str], placeholder: str
 ) -> Retained[Entry]:
     """Return the memory after clearing. Costs are tokens."""
-    window = replace(
-        window_of(conversation), kind=WindowKind.TOKENS
-    )  # in messages, a placeholder costs as much as the result
+    window = replace(window_of(conversation), kind=WindowKind.TOKENS)  # in messages, nothing would be saved
     memory = Retained(oldest_entries(conversation, window), total=0, window=window)
     memory.clear_tool_results(keep, exclude_tools=exclude_tools, placeholder=placeholder)
     return memory

@@ -82,7 +82,7 @@ def compact(
         RuntimeError: the caller is within a transaction.
         SummarizerTimeoutError: ``summarizer`` did not end in time.
         UnusableSummaryError: the text cannot take the place of the messages.
-        ValueError: ``keep`` is no percentage, or the conversation was never saved.
+        ValueError: ``keep`` is not a percentage, or the conversation is not saved.
         Exception: what ``summarizer`` raised. The failure is noted; nothing else has changed.
     """
     own = Lease(conversation, Target.of(conversation).key.database, lease or 2 * setting("SUMMARIZER_TIMEOUT"))
