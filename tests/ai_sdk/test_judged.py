@@ -8,7 +8,7 @@ import json
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from chatmemory import ChatMessage, UserMessage
@@ -50,6 +50,7 @@ def test_messages_are_valid_and_say_all(judge: Judge) -> None:
         said = [message for group in groups for message in group]
         for write in (to_ai_sdk, each_to_ai_sdk):
             written = json.loads(json.dumps(write(said)))
+            assume('"__proto__"' not in json.dumps(written))  # the AI SDK drops this key, which is JavaScript's own
             judge.ask("messages", messages=written)
             assert from_ai_sdk(written) == said
 
