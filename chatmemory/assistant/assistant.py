@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class TurnOptions(TypedDict, total=False):
-    """What else a turn takes."""
+    """The options of a turn."""
 
     idempotency_key: str | None
     """With a memory in Django's database, a second call with the same key and message adds nothing: it returns the
@@ -37,14 +37,14 @@ class TurnOptions(TypedDict, total=False):
     a synthetic copy of the message; later calls return that answer."""
 
     context: Any
-    """Whatever tools may need to know of this call: ``ToolContext.data``."""
+    """Data of this call for tools: ``ToolContext.data``."""
 
     wait_timeout: float | None
     """Seconds to wait for another turn; by default the assistant's. With 0 it does not wait."""
 
 
 class BegunTurnOptions(TurnOptions, total=False):
-    """What else ``begin`` takes, with a memory in Django's database."""
+    """The further options of ``begin``, with a memory in Django's database."""
 
     most: MemoryBound | None
     """The largest memory that the message may find or leave. What the turn adds after it is not bounded, nor is a turn

@@ -41,7 +41,7 @@ class Added:
 
 
 class AdditionOptions(TypedDict, total=False):
-    """What else an addition to a memory may take."""
+    """The options of an addition to a memory."""
 
     answers: str | None
     """The idempotency key of the message that the first of the messages answers."""

@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from chatmemory.models.fields import ExactCharField
 
 _DECAY = 0.98
-"""What a call leaves of the weight of those before it: some 50 calls make the ratio."""
+"""The factor by which each call reduces the weight of earlier calls: about 50 calls make the ratio."""
 
 _FEWEST_CALLS = 5
 _LOWEST, _HIGHEST = 0.5, 3.0

@@ -455,7 +455,7 @@ class MemorySizeSerializer(_BoundedSerializer):
 
 
 class ChangeSerializer(serializers.Serializer[Any]):
-    """What a change did to the memory."""
+    """The effect of a change on the memory."""
 
     added = HistoryItemSerializer(many=True, help_text="What is new in the memory.")
     evicted = HistoryItemSerializer(many=True, help_text="What left the memory.")
@@ -464,7 +464,7 @@ class ChangeSerializer(serializers.Serializer[Any]):
 
 
 class MemorySerializer(_BoundedSerializer):
-    """What the model gets."""
+    """The messages that the model gets."""
 
     messages: Any = MemoryMessagesField()
     tokens = TokensField(help_text="Of these messages.")

@@ -165,7 +165,7 @@ class TurnAnswer:
     """The answer; None until the turn has been run."""
 
     rows: Sequence[Message] = ()
-    """What was stored of the answer before: calls, their results, and itself."""
+    """The stored part of the answer: calls, their results, and the answer itself."""
 
     usage: Usage | None = None
     """The tokens of the calls of the model so far, as far as they are known."""
