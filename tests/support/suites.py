@@ -58,6 +58,7 @@ RULES: dict[str, dict[str, str]] = {
         "tests/admin/test_standing_summaries.py": _RUN,
         "tests/admin/test_strip.py": _RUN,
         "tests/assistant": _SAME_TURNS,
+        "tests/assistant/test_calibration.py": _RUN,
         "tests/assistant/test_connections.py": _RUN,
         "tests/assistant/test_context_length.py": _RUN,
         "tests/assistant/test_reserve.py": _RUN,
