@@ -19,7 +19,7 @@ from chatmemory.models import Conversation, Message
 
 @dataclass(frozen=True, kw_only=True)
 class Recounted:
-    """The result of one step, or in a dry run what it would be."""
+    """The result of one step; in a dry run, the expected result."""
 
     conversations: int = 0
 

@@ -158,7 +158,7 @@ class Lease(ABC):
         return None
 
     def calibrate(self, model: str, tools: str, usage: Usage | None) -> None:
-        """Note how many tokens a request had that the model has answered, where such figures are kept."""
+        """Store the input tokens that the server reported for an answered request."""
         return
 
     @abstractmethod

@@ -237,7 +237,7 @@ class Turn:
         return [answer.text] if self._streaming and not self._has_asked and answer.text else []
 
     def _refused(self, error: ContextTooLongError) -> ContextTooLongError:
-        """Return what the model refused, for the next step, unless the caller has a part of an answer already."""
+        """Return the error, for the next step to make room. Raise it if the caller has deltas of an answer."""
         if self._has_deltas:
             raise error
         return error

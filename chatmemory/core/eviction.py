@@ -245,7 +245,7 @@ class Retained(Generic[E]):
         return self._is_summary(start) or self.is_pinned(start, end)
 
     def _is_summary(self, index: int) -> bool:
-        """Return whether the model needs the entry in place of others: a summary, or the last one that an API wrote."""
+        """Return whether the entry is a summary, or the last compaction that an API wrote."""
         entry = self._read[index]
         if entry.is_summary or not entry.holds_summary:
             return entry.is_summary
