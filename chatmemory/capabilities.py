@@ -6,7 +6,7 @@ docs/development.md has an example.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -80,6 +80,16 @@ class Capability:
 
         Args:
             conversation: the conversation, locked.
+        """
+
+    def erased(self, conversation: Conversation, positions: Collection[int]) -> None:
+        """Delete the app's copies of messages, in the transaction that deletes these messages of a conversation.
+
+        It is not called if the whole conversation is deleted.
+
+        Args:
+            conversation: the conversation, locked.
+            positions: the positions of the messages.
         """
 
     def purge(self, conversation: Conversation, before: datetime) -> None:

@@ -18,7 +18,7 @@ from chatmemory.capabilities import hooks
 from chatmemory.core.asynchronous import as_async_iterator
 from chatmemory.core.entries import EvictionReason
 from chatmemory.database import operations
-from chatmemory.database.change import Change, Target
+from chatmemory.database.change import Change, Target, delete_rows
 from chatmemory.database.connections import retry
 from chatmemory.database.operations.erase_summaries import erase_summaries
 from chatmemory.database.reading import chunks, on_primary, pages, rows_of
@@ -164,7 +164,7 @@ def _erase_messages(conversation: Conversation, old: MessageQuerySet, size: int)
         locked = change.conversation
         gone = erase_summaries(locked, keys)
         for chunk in chunks(keys):
-            gone += rows_of(conversation).filter(pk__in=chunk).delete()[1].get(Message._meta.label, 0)
+            gone += delete_rows(locked, chunk)
         if gone:  # the error may quote what is erased
             Compaction.objects.using(locked._state.db).filter(conversation=locked).exclude(error="").update(error="")
         locked.purged_count += gone

@@ -7,7 +7,7 @@ collision with other transactions is raised, because only the caller can retry. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import cached_property, partial
@@ -496,7 +496,7 @@ def send_signals(change: Change, *, rewritten: bool = False) -> None:
 def _write_rows(conversation: Conversation, added: list[Message], evicted: list[Gone]) -> None:
     if not setting("KEEP_HISTORY"):
         for chunk in chunks(evicted):
-            rows_of(conversation).filter(pk__in=[key_of(row) for row, _ in chunk]).delete()
+            delete_rows(conversation, [key_of(row) for row, _ in chunk])
         kept = [row for row in added if row.evicted_in is None]
         conversation.purged_count += len(evicted) + len(added) - len(kept)
         added, evicted = kept, []
@@ -506,6 +506,16 @@ def _write_rows(conversation: Conversation, added: list[Message], evicted: list[
         Message.objects.using(conversation._state.db).bulk_create(added, batch_size=batch_size)
         added = []
     save(conversation, added, evicted)
+
+
+def delete_rows(conversation: Conversation, keys: Collection[int]) -> int:
+    """Delete messages by their primary keys, and what capabilities keep of them. Return the number of messages."""
+    rows = rows_of(conversation).filter(pk__in=keys)
+    if forgets := hooks("erased"):
+        positions = set(rows.order_by().values_list("position", flat=True))
+        for forget in forgets:
+            forget(conversation, positions)
+    return rows.delete()[1].get(Message._meta.label, 0)
 
 
 def after_commit(signal: Any, conversation: Conversation, **kwargs: Any) -> None:

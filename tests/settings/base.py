@@ -18,6 +18,7 @@ ROOT_URLCONF = "tests.support.urls"
 INSTALLED_APPS = [
     "chatmemory",
     "chatmemory.contrib.langgraph",
+    "chatmemory.contrib.search",
     "rest_framework",
     "django_filters",
     "drf_spectacular",

@@ -1,0 +1,68 @@
+"""The capability of this app, and what it adds to conversations."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from django.db.models import QuerySet
+
+from chatmemory.capabilities import Capability
+from chatmemory.contrib.search import indexing
+from chatmemory.models import Conversation, ConversationQuerySet
+from chatmemory.signals import messages_added
+from chatmemory.verification import Finding
+
+
+class SearchCapability(Capability):
+    """The index of a conversation is erased and verified with it. It is not exported: it can be made again."""
+
+    def anonymise(self, conversation: Conversation) -> None:
+        indexing.erase_all(conversation)
+
+    def erased(self, conversation: Conversation, positions: Collection[int]) -> None:
+        indexing.erase(conversation, positions)
+
+    def verify(self, conversations: QuerySet[Conversation], *, repair: bool) -> Iterable[Finding]:
+        from chatmemory.contrib.search.checking import wrong_documents
+
+        return wrong_documents(conversations, repair=repair)
+
+
+def install() -> None:
+    """Add ``search()`` and ``asearch()`` to conversations and their querysets, and connect the receiver."""
+    messages_added.connect(indexing.index_new, sender=Conversation, dispatch_uid="chatmemory.contrib.search")
+
+    def search(conversation: Conversation, text: str, **options: Any) -> Any:
+        from chatmemory.contrib.search.searching import search
+
+        return search(_only(conversation), text, **options)
+
+    async def asearch(conversation: Conversation, text: str, **options: Any) -> Any:
+        from chatmemory.contrib.search.searching import asearch
+
+        return await asearch(_only(conversation), text, **options)
+
+    def search_all(conversations: Any, text: str, *, owner: Any = None, **options: Any) -> Any:
+        from chatmemory.contrib.search.searching import search
+
+        return search(_of(conversations, owner), text, **options)
+
+    async def asearch_all(conversations: Any, text: str, *, owner: Any = None, **options: Any) -> Any:
+        from chatmemory.contrib.search.searching import asearch
+
+        return await asearch(_of(conversations, owner), text, **options)
+
+    for name, of_one, of_many in (("search", search, search_all), ("asearch", asearch, asearch_all)):
+        Conversation.add_to_class(name, of_one)
+        setattr(ConversationQuerySet, name, of_many)
+        setattr(type(Conversation.objects), name, of_many)
+
+
+def _only(conversation: Conversation) -> QuerySet[Conversation]:
+    return Conversation.objects.using(conversation._state.db).filter(pk=conversation.pk)
+
+
+def _of(conversations: Any, owner: Any) -> QuerySet[Conversation]:
+    rows: QuerySet[Conversation] = conversations.all()
+    return rows if owner is None else rows.filter(owner=owner)

@@ -1,0 +1,326 @@
+"""Search in conversations: for people, newest first, and for models, by relevance.
+
+People get the messages that contain all words. Models get the messages that fit best: a word counts by its root (its
+first letters), rare words count more, long messages less, and the messages before and after a good one count as well.
+See ``score``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property, reduce
+from operator import or_
+from uuid import UUID
+
+from django.db.models import Q, QuerySet
+
+from chatmemory.contrib.search import planes
+from chatmemory.contrib.search.corpus import Corpus, Range, ReplacedError
+from chatmemory.contrib.search.postings import set_bits
+from chatmemory.contrib.search.query import Query, has_phrase, parse
+from chatmemory.contrib.search.score import LENGTH_BITS, norms, weight
+from chatmemory.contrib.search.segments import microseconds
+from chatmemory.contrib.search.snippets import snippet
+from chatmemory.contrib.search.tokenizer import sequence
+from chatmemory.core.asynchronous import as_async_read
+from chatmemory.core.entries import EvictionReason
+from chatmemory.core.exceptions import InvalidValueError
+from chatmemory.core.messages import ChatMessageType
+from chatmemory.models import Conversation, Message, Origin
+
+NEWEST = "newest"
+RELEVANCE = "relevance"
+ORDERS = (NEWEST, RELEVANCE)
+
+MOST_HITS = 100
+"""The maximum number of hits of one page."""
+
+_ATTEMPTS = 10
+_CHECKED_AT_ONCE = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hit:
+    """A message that was found."""
+
+    conversation: Conversation
+
+    position: int
+
+    type: ChatMessageType
+
+    text: str
+    """The whole text of the message."""
+
+    snippet: str
+    """The part of the text that matches best, on one line, with ``…`` where text was left out."""
+
+    marks: list[tuple[int, int]]
+    """The matches in ``snippet``: start and end, in characters."""
+
+    score: int | None
+    """The score, which can be compared within one search; None if the order is ``"newest"``."""
+
+    is_retained: bool
+
+    eviction_reason: EvictionReason | None
+
+    evicted_at: datetime | None
+
+    created_at: datetime
+
+    cursor: str
+    """Pass it as ``after`` to get the hits after this one."""
+
+
+def search(
+    conversations: QuerySet[Conversation],
+    text: str,
+    *,
+    order: str = NEWEST,
+    limit: int = 10,
+    after: str = "",
+    prefix: bool = False,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    types: Collection[str] = (),
+    evicted: bool | None = None,
+) -> list[Hit]:
+    """Return the messages of some conversations that match a query.
+
+    Args:
+        conversations: the conversations, with their database. Nothing else has an influence on the result.
+        text: words, ``"a phrase"`` and ``-excluded`` words.
+        order: ``"newest"``: messages with all words, the newest first. ``"relevance"``: the best first.
+        limit: the maximum number of hits, at most ``MOST_HITS``.
+        after: the ``cursor`` of the last hit of the page before.
+        prefix: whether the last word is a prefix, because it is still being typed.
+        since, until: find messages that were said at or after, and before, a time.
+        types: find only messages of these types, such as ``"USER"``.
+        evicted: find only evicted messages, or only retained ones.
+
+    Raises:
+        ValueError: an argument is invalid, or there are too many conversations.
+    """
+    if order not in ORDERS:
+        raise InvalidValueError(
+            "order must be %(orders)s, but is: %(value)r",
+            code="invalid_choice",
+            orders=" or ".join(f'"{name}"' for name in ORDERS),
+            value=order,
+        )
+    if not 1 <= limit <= MOST_HITS:
+        raise ValueError(f"limit must be between 1 and {MOST_HITS}, but is: {limit}")
+    query = parse(text, prefix=prefix)
+    if query.is_empty:
+        return []
+    wanted = _Filters(since, until, types, evicted)
+    for _ in range(_ATTEMPTS):
+        try:
+            return _SEARCHES[order](Corpus(conversations), query, wanted, after).hits(conversations, limit)
+        except ReplacedError:
+            continue
+    raise RuntimeError("the index was replaced during each attempt to read it")
+
+
+asearch = as_async_read(search)
+"""Async version of ``search``."""
+
+
+@dataclass(frozen=True)
+class _Filters:
+    since: datetime | None
+    until: datetime | None
+    types: Collection[str]
+    evicted: bool | None
+
+    def documents(self, corpus: Corpus) -> int:
+        found = corpus.documents
+        if self.types:
+            found &= corpus.of_types(self.types)
+        if self.since is not None or self.until is not None:
+            period = (None if moment is None else microseconds(moment) for moment in (self.since, self.until))
+            found &= corpus.said_between(*period)
+        if self.evicted is not None:
+            retained = corpus.retained()
+            found &= ~retained if self.evicted else retained
+        return found
+
+
+class _Search:
+    """One search. Subclasses define the order.
+
+    A key is what documents are sorted by, the greatest first. Its last part is the document.
+    """
+
+    phrases: tuple[tuple[str, ...], ...]
+    """Tokens that must follow each other in a message."""
+
+    required: list[Range]
+    """A message must contain a token of each of these."""
+
+    scored: list[Range]
+    """The tokens that count for the score."""
+
+    is_related = False
+    """Whether related words match, too."""
+
+    def __init__(self, corpus: Corpus, query: Query, filters: _Filters, after: str) -> None:
+        self.corpus = corpus
+        self.query = query
+        self.after = after
+        # The text decides on longer sequences.
+        excluded = [Range.exactly(some[0]) for some in query.excluded if len(some) == 1]
+        self.bitmaps = corpus.containing({*self.required, *excluded, *self.scored})
+        self.allowed = filters.documents(corpus)
+        for wanted in self.required:
+            self.allowed &= self.bitmaps[wanted]
+        for unwanted in excluded:
+            self.allowed &= ~self.bitmaps[unwanted]
+        self.is_checked = bool(self.phrases) or any(len(some) > 1 for some in query.excluded)
+
+    def best(self, most: int, after: str) -> list[tuple[int, str, int | None]]:
+        """Return the best documents behind a cursor: each with its cursor and its score."""
+        raise NotImplementedError
+
+    def hits(self, conversations: QuerySet[Conversation], limit: int) -> list[Hit]:
+        """Return the hits of a page."""
+        found: list[Hit] = []
+        after = self.after
+        while len(found) < limit:
+            wanted = _CHECKED_AT_ONCE if self.is_checked else limit
+            documents = self.best(wanted, after)
+            rows = self._rows(conversations, [document for document, _, _ in documents])
+            for document, cursor, score in documents:
+                after = cursor
+                row = rows.get(document)
+                if row is not None and len(found) < limit and self._fits(row.text):
+                    found.append(self._hit(row, cursor, score))
+            if len(documents) < wanted:
+                break
+        return found
+
+    def _rows(self, conversations: QuerySet[Conversation], documents: list[int]) -> dict[int, Message]:
+        positions: dict[UUID, list[int]] = {}
+        for document in documents:
+            key, position = self.corpus.place(document)
+            positions.setdefault(key, []).append(position)
+        if not positions:
+            return {}
+        place = reduce(or_, (Q(conversation=key, position__in=some) for key, some in positions.items()))
+        # The conversations once more: their owner may have changed.
+        rows = Message.objects.using(self.corpus.database).filter(
+            place, origin=Origin.SAID, conversation__in=conversations.order_by().values("pk")
+        )
+        return {
+            self.corpus.document(row.conversation_id, row.position): row for row in rows.select_related("conversation")
+        }
+
+    def _fits(self, text: str) -> bool:
+        if not self.is_checked:
+            return True
+        steps = sequence(text)
+        return all(has_phrase(phrase, steps) for phrase in self.phrases) and not any(
+            len(some) > 1 and has_phrase(some, steps) for some in self.query.excluded
+        )
+
+    def _hit(self, row: Message, cursor: str, score: int | None) -> Hit:
+        part, marks = snippet(row.text, self.query, related=self.is_related)
+        return Hit(
+            conversation=row.conversation,
+            position=row.position,
+            type=ChatMessageType(row.type),
+            text=row.text,
+            snippet=part,
+            marks=marks,
+            score=score,
+            is_retained=row.is_retained,
+            eviction_reason=EvictionReason(row.eviction_reason) if row.eviction_reason else None,
+            evicted_at=row.evicted_at,
+            created_at=row.created_at,
+            cursor=cursor,
+        )
+
+
+class _Newest(_Search):
+    """All words, the newest first."""
+
+    def __init__(self, corpus: Corpus, query: Query, filters: _Filters, after: str) -> None:
+        self.phrases = query.phrases
+        tokens = dict.fromkeys([*query.words, *(token for phrase in query.phrases for token in phrase)])
+        self.required = [Range.exactly(token) for token in tokens]
+        if query.prefix is not None:
+            self.required.append(Range.starting_with(query.prefix))
+        self.scored = []
+        super().__init__(corpus, query, filters, after)
+
+    def best(self, most: int, after: str) -> list[tuple[int, str, int | None]]:
+        corpus = self.corpus
+        before = None
+        if after:
+            time, document = _read_cursor(after, corpus)
+            before = (time, document)
+        if corpus.is_one:
+            allowed = self.allowed if before is None else self.allowed & ((1 << before[1]) - 1)
+            found = [(0, document) for document in reversed(set_bits(planes.last(allowed, most)))]
+        else:
+            found = corpus.newest(self.allowed, most, before)
+        return [(document, _cursor(time, document, corpus), None) for time, document in found]
+
+
+class _Relevance(_Search):
+    """Any word, the best first."""
+
+    is_related = True
+
+    def __init__(self, corpus: Corpus, query: Query, filters: _Filters, after: str) -> None:
+        self.phrases = query.quoted
+        self.required = [Range.exactly(token) for phrase in query.quoted for token in phrase]
+        self.scored = [*dict.fromkeys(Range.of_root(token) for token in query.terms)]
+        super().__init__(corpus, query, filters, after)
+
+    @cached_property
+    def scores(self) -> list[int]:
+        """The scores of all documents, as planes."""
+        facts, documents = self.corpus.facts, self.corpus.documents
+        classes = planes.split(facts[:LENGTH_BITS], documents)
+        norm = norms([members.bit_count() for members in classes])
+        scale: list[int] = []
+        for number, members in zip(norm, classes, strict=True):
+            scale = planes.join(scale, planes.constant(number, members))
+        total = documents.bit_count()
+        words: list[int] = []
+        for wanted in self.scored:
+            bitmap = self.bitmaps[wanted]
+            words = planes.add(words, planes.constant(weight(bitmap.bit_count(), total), bitmap))
+        own = planes.multiply(words, scale)
+        lent = planes.add(planes.earlier(own), planes.later(own))
+        return planes.restrict(planes.add([0, *own], lent), self.allowed)
+
+    def best(self, most: int, after: str) -> list[tuple[int, str, int | None]]:
+        scores = self.scores
+        if after:
+            score, document = _read_cursor(after, self.corpus)
+            less, equal = planes.compare(scores, score, self.allowed)
+            scores = planes.restrict(scores, less | (equal & ((1 << document) - 1)))
+        found = [(planes.number_at(scores, document), document) for document in set_bits(planes.greatest(scores, most))]
+        found.sort(reverse=True)
+        return [(document, _cursor(score, document, self.corpus), score) for score, document in found]
+
+
+_SEARCHES: dict[str, type[_Search]] = {NEWEST: _Newest, RELEVANCE: _Relevance}
+
+
+def _cursor(number: int, document: int, corpus: Corpus) -> str:
+    conversation, position = corpus.place(document)
+    return f"{number}.{conversation.hex}.{position}"
+
+
+def _read_cursor(cursor: str, corpus: Corpus) -> tuple[int, int]:
+    try:
+        number, conversation, position = cursor.split(".")
+        return int(number), corpus.document(UUID(conversation), int(position))
+    except ValueError:
+        raise InvalidValueError("after must be the cursor of a hit", code="invalid") from None
