@@ -17,7 +17,7 @@ from chatmemory.core.exceptions import extra
 from chatmemory.core.exceptions import gettext_noop as _
 from chatmemory.core.kept import REDACTED_THINKING, THINKING_SIGNATURE
 from chatmemory.core.messages import AiMessage, UserMessage
-from chatmemory.formats.anthropic import from_anthropic, to_anthropic
+from chatmemory.formats.anthropic import from_anthropic, write_request
 from chatmemory.formats.anthropic_cache import Cache, check_cache, mark_request
 from chatmemory.formats.kept_parts import with_attributes
 from chatmemory.formats.thinking import bound, fresh_answers
@@ -229,7 +229,8 @@ class AnthropicChatModel(ProviderChatModel):
         offered = [*self._options.get("tools", ()), *described(tools, "input_schema")]
         request = {"model": self.name, **self._options} | ({"tools": offered} if offered else {})
         request = _in_container(request, _open_container(messages))
-        return request | to_anthropic(messages, thinking=fresh_answers(messages, _PREFIX, request.get("tools")))
+        fresh = fresh_answers(messages, _PREFIX, request.get("tools"))
+        return request | write_request(messages, thinking=fresh, cache=self._cache)
 
     def _send(self, client: Any, request: dict[str, Any], *, streams: bool = False) -> Any:
         return client.messages.create(**mark_request(request, self._cache), **({"stream": True} if streams else {}))

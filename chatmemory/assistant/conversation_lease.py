@@ -21,6 +21,7 @@ from chatmemory.assistant.tool_arguments import ToolContext
 from chatmemory.capabilities import hooks
 from chatmemory.compaction import compact_due
 from chatmemory.conf import setting
+from chatmemory.core.entries import MemoryMessages
 from chatmemory.core.exceptions import PinnedTooMuchError
 from chatmemory.core.memory import ChatMemory, WindowChatMemory
 from chatmemory.core.messages import AiMessage, ChatMessage, UserMessage
@@ -156,6 +157,8 @@ class ConversationLease(Lease):
         if conversation is not None:  # it may have been erased meanwhile
             for change in changes:
                 sent = change(conversation, sent)
+            if isinstance(messages, MemoryMessages):
+                sent = messages.changed(sent)
         return messages, sent
 
     def conversation(self) -> Conversation | None:

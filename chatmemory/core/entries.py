@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
-from itertools import chain
+from itertools import chain, takewhile
 from typing import Any, Self
 
 from chatmemory.core.exceptions import gettext_noop as _
@@ -122,6 +123,24 @@ class EvictionReason(StrEnum):
         "the memory was cleared",
         Cause.SOMEBODY,
     )
+
+
+class MemoryMessages(list[ChatMessage]):
+    """The messages of a memory, and how many of them at the start the window does not evict.
+
+    Later requests start with the same messages, so a prompt cache should keep them.
+    """
+
+    def __init__(self, messages: Iterable[ChatMessage] = (), lasting: int = 0) -> None:
+        super().__init__(messages)
+        self.lasting = lasting
+        """The number of messages at the start that stay: the system message, pinned messages and summaries."""
+
+    def changed(self, messages: Sequence[ChatMessage]) -> MemoryMessages:
+        """Return ``messages``, which were made of these: the same ones stay, and so do added system messages."""
+        stay = {id(message) for message in self[: self.lasting]}
+        start = takewhile(lambda message: id(message) in stay or message.type is ChatMessageType.SYSTEM, messages)
+        return MemoryMessages(messages, sum(1 for _ in start))
 
 
 @dataclass(eq=False)

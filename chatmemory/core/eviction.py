@@ -131,6 +131,15 @@ class Retained(Generic[E]):
                     self.placeholders.append(new)
                     self.total += new.cost
 
+    def lasting(self) -> int:
+        """Return the number of entries at the start that stay as long as others can be evicted."""
+        count = 0
+        for start, end in self.units(0):
+            if self._read[start].type is not ChatMessageType.SYSTEM and not self._stays(start, end):
+                break
+            count = end
+        return count
+
     def pinned_cost(self) -> int:
         """Return the cost of the pinned messages and of all messages that stay with them."""
         self._read_all()

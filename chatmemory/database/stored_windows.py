@@ -7,9 +7,8 @@ from functools import lru_cache
 from typing import Any, cast
 
 from chatmemory.conf import default_limit, setting, window_default
-from chatmemory.core.entries import Entry
+from chatmemory.core.entries import Entry, MemoryMessages
 from chatmemory.core.eviction import Retained
-from chatmemory.core.messages import ChatMessage
 from chatmemory.core.tokens import OpenAiTokenCountEstimator, TokenCountEstimator, stored_count, tool_tokens
 from chatmemory.core.window import RULES, Window, WindowKind, without_preset
 from chatmemory.database.rows import Row, read_memory
@@ -120,7 +119,7 @@ _TOKENS, _ADDED_IN, _ORIGIN, _PINS, _PREFIX_VERSION = range(3, 8)
 _SETTINGS = slice(8, None)
 
 
-def read_window(key: Key, window: Window | None = None) -> list[ChatMessage]:
+def read_window(key: Key, window: Window | None = None) -> MemoryMessages:
     """Return the messages of a memory that fit ``window``, by default its own; empty if the conversation is missing.
 
     A window may have become smaller since the last change. Then the result is shorter, and nothing is written.
@@ -129,7 +128,7 @@ def read_window(key: Key, window: Window | None = None) -> list[ChatMessage]:
     return messages
 
 
-def read_fresh_window(key: Key, tools: str = "") -> tuple[list[ChatMessage], list[int]]:
+def read_fresh_window(key: Key, tools: str = "") -> tuple[MemoryMessages, list[int]]:
     """Return the result of ``read_window``, and the indexes of the messages with an unchanged prefix.
 
     Args:
@@ -143,10 +142,10 @@ def read_fresh_window(key: Key, tools: str = "") -> tuple[list[ChatMessage], lis
     return messages, [index for index, row in enumerate(rows) if row[_ADDED_IN] > row[_PREFIX_VERSION]]
 
 
-def _fit(rows: list[Row], window: Window | None, tools: str = "") -> tuple[list[ChatMessage], bool]:
+def _fit(rows: list[Row], window: Window | None, tools: str = "") -> tuple[MemoryMessages, bool]:
     """Return the messages of ``rows`` that fit, and whether all of them fit."""
     if not rows:
-        return [], True
+        return MemoryMessages(), True
     settings = dict(zip(WINDOW_SETTINGS, rows[0][_SETTINGS], strict=True))
     window = window or window_with(settings)
     if tools:
@@ -158,9 +157,7 @@ def _fit(rows: list[Row], window: Window | None, tools: str = "") -> tuple[list[
             costs = [row[_TOKENS] for row in rows]
         else:
             costs = [stored_count(message, window.estimator) for message in messages]
-    if window.overhead + sum(costs) <= window.room:
-        return messages, True
-    entries = [
+    entries = (
         Entry(
             message,
             cost,
@@ -169,6 +166,9 @@ def _fit(rows: list[Row], window: Window | None, tools: str = "") -> tuple[list[
             is_summary=row[_ORIGIN] == Origin.SUMMARY,
         )
         for message, cost, row in zip(messages, costs, rows, strict=True)
-    ]
-    retained = Retained.fit(entries, window)
-    return [entry.message for entry in retained.entries()], not retained.evicted
+    )
+    retained = Retained(entries, total=window.overhead + sum(costs), window=window)
+    retained.evict()
+    if retained.evicted:
+        messages = [entry.message for entry in retained.entries()]
+    return MemoryMessages(messages, retained.lasting()), not retained.evicted

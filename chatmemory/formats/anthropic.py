@@ -59,6 +59,7 @@ from typing import Any, NamedTuple, cast
 
 from chatmemory.core.arguments import is_blank, tuple_of
 from chatmemory.core.contents import Content, DetailLevel, ImageContent, Media, PdfFileContent, TextContent
+from chatmemory.core.entries import MemoryMessages
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.json_text import dumps, require_json
 from chatmemory.core.kept import ANTHROPIC, REDACTED_THINKING, THINKING_SIGNATURE
@@ -72,7 +73,7 @@ from chatmemory.core.messages import (
 )
 from chatmemory.core.serialization import Fields, expected
 from chatmemory.formats import CannotExpressError, MessageFormat, naming_message, schemas
-from chatmemory.formats.anthropic_cache import Cache, check_cache, mark_request
+from chatmemory.formats.anthropic_cache import Cache, check_cache, mark_lasting, mark_request
 from chatmemory.formats.kept_parts import (
     Half,
     given_up,
@@ -506,6 +507,18 @@ def to_anthropic(
         UnsupportedContentError: a ``ValueError``; the format cannot express a message. Nothing is left out in silence.
         TypeError: something is no message.
     """
+    return mark_request(write_request(messages, on_repair, thinking=thinking, cache=cache), cache)
+
+
+def write_request(
+    messages: Iterable[ChatMessage],
+    on_repair: Callable[[Repair], object] | None = None,
+    *,
+    thinking: Thinking = "all",
+    cache: Cache = False,
+) -> dict[str, Any]:
+    """Return what ``to_anthropic`` does, but without the marks of ``mark_request``."""
+    check_cache(cache)
     given: tuple[ChatMessage, ...] = tuple_of(ChatMessage, messages, "messages")
     repairs: list[Repair] = []
     sent: set[str] = set()
@@ -518,7 +531,14 @@ def to_anthropic(
     valid, later = _without_later_thinking(valid, given, repairs)
     valid = without_stale_thinking(valid, given, thinking, _without_thinking, repairs, lost, {*lost, *behind, *later})
     thinks_last: list[AiMessage] = []
-    texts, turns = write_transcript(valid, given, lambda message: _blocks(message, thinks_last))
+    sizes: list[int] = []
+
+    def write(message: ChatMessage) -> tuple[str, list[dict[str, Any]]]:
+        role, blocks = _blocks(message, thinks_last)
+        sizes.append(len(blocks))
+        return role, blocks
+
+    texts, turns = write_transcript(valid, given, write)
     repairs += [
         Repair(position, RepairReason.REASONING, _LEADS_NOWHERE)
         for position, message in zip(valid.positions, valid.messages, strict=True)
@@ -530,8 +550,21 @@ def to_anthropic(
     tell(repairs, on_repair)
     system = [{"type": "text", "text": text} for text in texts]
     written = [{"role": role, "content": _content(blocks)} for role, blocks in turns]
-    request = ({"system": _content(system)} if system else {}) | {"messages": written}
-    return mark_request(request, check_cache(cache))
+    lasting = messages.lasting if isinstance(messages, MemoryMessages) else 0
+    marked = mark_lasting(written, _count_first(sizes, valid, lasting), cache)
+    return ({"system": _content(system)} if system else {}) | {"messages": marked}
+
+
+def _count_first(sizes: list[int], valid: Valid, lasting: int) -> int:
+    """Return the number of blocks that the first ``lasting`` of the given messages became.
+
+    Args:
+        sizes: the number of blocks of each message of ``valid`` that is not the system's.
+    """
+    said = zip(valid.positions, valid.messages, strict=True)
+    positions = [position for position, message in said if not isinstance(message, SystemMessage)]
+    first = takewhile(lambda each: each[0] < lasting, zip(positions, sizes, strict=True))
+    return sum(size for _, size in first)
 
 
 def _blocks(message: ChatMessage, thinks_last: list[AiMessage]) -> tuple[str, list[dict[str, Any]]]:

@@ -20,6 +20,7 @@ from django.utils import timezone
 from chatmemory import AiMessage, MessageWindowChatMemory, SystemMessage, UserMessage
 from chatmemory.assistant import Assistant, WindowTooSmallError
 from chatmemory.capabilities import Capability, register
+from chatmemory.formats.anthropic import to_anthropic
 from chatmemory.models import Conversation
 from chatmemory.personal_data import erase_user
 from chatmemory.rest.openapi import openapi_document
@@ -82,6 +83,23 @@ class TestChanges:
         assert not any(isinstance(message, SystemMessage) for message in before)
         assert after[0] == SystemMessage("The user disliked 2 answers.")
         assert after[1:] == conversation.memory.messages()[:-1]
+
+    @pytest.mark.django_db(transaction=True)
+    def test_an_assistant_knows_what_is_pinned_behind_what_it_adds(self, conversation: Conversation) -> None:
+        for position in (0, 1):
+            conversation.memory.pin(position)
+        Thumb.objects.update(up=False)
+        requests: list[Any] = []
+
+        def speak(messages: Any) -> Any:
+            requests.append(to_anthropic(messages, cache=True))
+            yield AiMessage("Better?")
+
+        Assistant(Speaker(speak)).chat(conversation, "Really?")
+        [request] = requests
+        assert "disliked" in request["system"][0]["text"]
+        pinned = request["messages"][1]["content"]
+        assert pinned == [{"type": "text", "text": "An animal.", "cache_control": {"type": "ephemeral"}}]
 
     @pytest.mark.django_db(transaction=True)
     def test_a_conversation_that_is_erased_meanwhile(self) -> None:
