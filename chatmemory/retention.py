@@ -27,7 +27,6 @@ from chatmemory.models import (
     Compaction,
     Conversation,
     IdempotencyKey,
-    Message,
     MessageQuerySet,
     Origin,
 )

@@ -59,8 +59,20 @@ def _round(this: Round) -> dict[str, Any]:
         "acknowledged": check_history(conversation, logs),
         "kills": kills,
         "snapshots compared": check_order(conversation, before, logs),
+        "positions indexed afterwards": _index(conversation),
     }
     return Counter(figures) + Counter(_open_ends(conversation, logs))
+
+
+def _index(conversation: Conversation) -> int:
+    """Index what no killed writer has, and return how much that was."""
+    from chatmemory.contrib.search.checking import wrong_documents
+    from chatmemory.contrib.search.indexing import index_all
+
+    count = index_all(conversation)
+    findings = list(map(str, wrong_documents(type(conversation).objects.filter(pk=conversation.pk), repair=False)))
+    assert not findings, findings
+    return count
 
 
 def _kill(writer: Process, after: float, crew: Crew) -> None:

@@ -260,7 +260,7 @@ class TestPins:
         return conversation
 
     def test_marks_are_before_and_behind_the_summary(self, conversation: Conversation) -> None:
-        conversation.memory.add(UserMessage("Why?"))
+        conversation.memory.add(UserMessage("Who?"), AiMessage("Me"), UserMessage("Why?"))
         assert marked_texts(conversation.memory.to_format("anthropic", cache=True)) == [
             "Rules",
             "Doc 1",
@@ -292,6 +292,13 @@ class TestPins:
             store=DjangoChatMemoryStore(owner=conversation.owner),
         )
         assert marked_texts(to_anthropic(of_store.messages(), cache=True)) == ["Rules", "Doc 1", "Doc 2", "Why?"]
+
+    def test_what_is_kept_longer_comes_first_if_everything_is_pinned(self) -> None:
+        memory = ConversationFactory().memory
+        for row in memory.add(UserMessage("Doc 1"), AiMessage("Noted."), UserMessage("Doc 2")).added:
+            memory.pin(row.position)
+        marks = [mark for _, _, mark in blocks_of(memory.to_format("anthropic", cache="1h")) if mark]
+        assert marks == [{"type": "ephemeral", "ttl": "1h"}, {"type": "ephemeral", "ttl": "1h"}]
 
     def test_messages_behind_one_that_may_leave_have_no_mark_of_their_own(self) -> None:
         conversation = ConversationFactory()

@@ -36,6 +36,9 @@ class Thumbs(Capability):
         disliked = thumbs_of(conversation).filter(up=False).count()
         return [SystemMessage(f"The user disliked {disliked} answers."), *messages] if disliked else messages
 
+    def erased(self, conversation, positions):
+        thumbs_of(conversation).filter(position__in=positions).delete()
+
     def anonymise(self, conversation):
         thumbs_of(conversation).update(comment="")
 

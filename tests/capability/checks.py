@@ -121,6 +121,19 @@ class TestPersonalData:
         erase_user(user, how="erase")
         assert thumbs() == []
 
+    def test_a_purge_deletes_what_is_said_of_the_messages(self, conversation: Conversation) -> None:
+        conversation.memory.add(AiMessage("Or a whip."))
+        assert thumbs() == [(1, None), (2, None)]
+        conversation.memory.set([])
+        conversation.memory.add(AiMessage("Or both."))
+        list(purge_evicted(timezone.now() + timedelta(days=1)))
+        assert thumbs() == [(3, None)]
+
+    def test_without_a_history_they_are_deleted_as_the_messages(self, conversation: Conversation, settings: Any) -> None:
+        settings.CHATMEMORY = {**settings.CHATMEMORY, "KEEP_HISTORY": False}
+        conversation.memory.set([AiMessage("Or both.")])
+        assert thumbs() == [(2, None)]
+
     def test_a_purge_deletes_the_comment(self, conversation: Conversation) -> None:
         Thumb.objects.update(comment="I am Ann")
         list(purge_evicted(timezone.now() - timedelta(days=1)))

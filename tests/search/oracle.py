@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chatmemory.contrib.search.query import has_phrase, parse
-from chatmemory.contrib.search.score import LENGTH_BITS, length_class, norms, total, weight
+from chatmemory.contrib.search.score import NORMS, length_class, total, weight
 from chatmemory.contrib.search.tokenizer import fits, is_beginning, root, sequence, token_texts
 
 
@@ -35,11 +35,11 @@ def relevance(documents: Iterable[Document], words: Sequence[str]) -> list[tuple
     weights = []
     for is_match in matches:
         found = [any(map(is_match, set(some))) for _, some in kept]
-        weights.append((found, weight(sum(found), len(kept))))
+        if any(found):
+            weights.append((found, weight(sum(found), len(kept))))
     classes = [length_class(len(some)) for _, some in kept]
-    norm = norms([classes.count(number) for number in range(1 << LENGTH_BITS)])
     own = {
-        (document.conversation, document.position): norm[classes[index]]
+        (document.conversation, document.position): NORMS[classes[index]]
         * sum(value for found, value in weights if found[index])
         for index, (document, _) in enumerate(kept)
     }
@@ -59,7 +59,7 @@ def relevance(documents: Iterable[Document], words: Sequence[str]) -> list[tuple
 
 
 @dataclass(frozen=True)
-class matcher:  # noqa: N801 a function that can be compared
+class matcher:
     """Whether a token of a text is related to a word: by its root, or because it is the same."""
 
     wanted: str

@@ -24,9 +24,9 @@ class SearchCapability(Capability):
         indexing.erase(conversation, positions)
 
     def verify(self, conversations: QuerySet[Conversation], *, repair: bool) -> Iterable[Finding]:
-        from chatmemory.contrib.search.checking import wrong_documents
+        from chatmemory.contrib.search.checking import wrong_for_a_while
 
-        return wrong_documents(conversations, repair=repair)
+        return wrong_for_a_while(conversations, repair=repair)
 
 
 def install() -> None:

@@ -41,12 +41,16 @@ def segment_of(conversation: Conversation, start: int, size: int) -> NewSegment:
 def index_new(conversation: Conversation, messages: list[Any], **kwargs: Any) -> None:
     """Index a conversation after every ``EVERY`` positions. A receiver of ``messages_added``."""
     if (messages[-1].position + 1) // EVERY > messages[0].position // EVERY:
-        for _ in index(conversation):
-            pass
+        index_all(conversation)
+
+
+def index_all(conversation: Conversation) -> int:
+    """Index the messages of a conversation that are not indexed yet, and return their number."""
+    return sum(index(conversation))
 
 
 def index(conversation: Conversation) -> Iterator[int]:
-    """Index the messages of a conversation that are not indexed yet, and yield the number of each step.
+    """Index as ``index_all`` does, and yield the number of each step.
 
     The last ``STEP`` - 1 messages, at most, are left for later. Without a history (``KEEP_HISTORY = False``) nothing is
     indexed, because few messages remain.

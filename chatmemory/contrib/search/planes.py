@@ -54,6 +54,15 @@ def multiply(left: Sequence[int], right: Sequence[int]) -> Planes:
     return total
 
 
+def times(number: int, planes: Sequence[int]) -> Planes:
+    """Return the numbers of the documents, multiplied by a number of at least 1."""
+    total: Planes = []
+    for bit in range(number.bit_length()):
+        if number >> bit & 1:
+            total = add(total, [0] * bit + list(planes))
+    return total
+
+
 def earlier(planes: Sequence[int]) -> Planes:
     """Return for each document the number of the document before it."""
     return [plane << 1 for plane in planes]

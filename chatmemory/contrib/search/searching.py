@@ -20,8 +20,8 @@ from chatmemory.contrib.search import planes
 from chatmemory.contrib.search.corpus import Corpus, Range, ReplacedError
 from chatmemory.contrib.search.postings import set_bits
 from chatmemory.contrib.search.query import Query, has_phrase, parse
-from chatmemory.contrib.search.score import LENGTH_BITS, norms, weight
-from chatmemory.contrib.search.segments import microseconds
+from chatmemory.contrib.search.score import LENGTH_BITS, LENT, NORMS, OWN, weight
+from chatmemory.contrib.search.segments import TYPE_NUMBERS, microseconds
 from chatmemory.contrib.search.snippets import snippet
 from chatmemory.contrib.search.tokenizer import sequence
 from chatmemory.core.asynchronous import as_async_read
@@ -113,6 +113,9 @@ def search(
         )
     if not 1 <= limit <= MOST_HITS:
         raise ValueError(f"limit must be between 1 and {MOST_HITS}, but is: {limit}")
+    for name in types:
+        if name not in TYPE_NUMBERS:
+            raise ValueError(f"types must be among {', '.join(TYPE_NUMBERS)}, but one is: {name!r}")
     query = parse(text, prefix=prefix)
     if query.is_empty:
         return []
@@ -285,19 +288,17 @@ class _Relevance(_Search):
     def scores(self) -> list[int]:
         """The scores of all documents, as planes."""
         facts, documents = self.corpus.facts, self.corpus.documents
-        classes = planes.split(facts[:LENGTH_BITS], documents)
-        norm = norms([members.bit_count() for members in classes])
-        scale: list[int] = []
-        for number, members in zip(norm, classes, strict=True):
-            scale = planes.join(scale, planes.constant(number, members))
+        norm: list[int] = []
+        for number, members in zip(NORMS, planes.split(facts[:LENGTH_BITS], documents), strict=True):
+            norm = planes.join(norm, planes.constant(number, members))
         total = documents.bit_count()
         words: list[int] = []
         for wanted in self.scored:
-            bitmap = self.bitmaps[wanted]
-            words = planes.add(words, planes.constant(weight(bitmap.bit_count(), total), bitmap))
-        own = planes.multiply(words, scale)
-        lent = planes.add(planes.earlier(own), planes.later(own))
-        return planes.restrict(planes.add([0, *own], lent), self.allowed)
+            if bitmap := self.bitmaps[wanted]:
+                words = planes.add(words, planes.constant(weight(bitmap.bit_count(), total), bitmap))
+        own = planes.multiply(words, norm)
+        lent = planes.times(LENT, planes.add(planes.earlier(own), planes.later(own)))
+        return planes.restrict(planes.add(planes.times(OWN, own), lent), self.allowed)
 
     def best(self, most: int, after: str) -> list[tuple[int, str, int | None]]:
         scores = self.scores

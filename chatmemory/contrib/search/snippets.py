@@ -78,11 +78,11 @@ def _passage(text: str, found: list[Token], hits: list[_Hit], length: int) -> tu
     """Return where the passage with most different hits is: the first of the best."""
     first, span = _best(hits, length)
     start = max(0, min(first - min(_BEFORE, max(0, length - span)), len(text) - length))
-    end = min(len(text), start + length)
     if start > 0:
         start = _whole_from(text, found, start, first)
+    end = min(len(text), start + length)
     if end < len(text):
-        end = _whole_to(text, found, start, end)
+        end = _whole_to(text, found, end, max(start + 1, first + span))
     return start, end
 
 
@@ -113,11 +113,11 @@ def _whole_from(text: str, found: list[Token], place: int, first: int) -> int:
     return place
 
 
-def _whole_to(text: str, found: list[Token], start: int, place: int) -> int:
-    """Return the place before at which neither a word nor a character is cut, but after ``start``."""
-    starts = [token.start for token in _cut_tokens(found, place) if token.start > start]
+def _whole_to(text: str, found: list[Token], place: int, last: int) -> int:
+    """Return the place before at which neither a word nor a character is cut, at least ``last``."""
+    starts = [token.start for token in _cut_tokens(found, place) if token.start >= last]
     place = min(starts, default=place)
-    while place > start + 1 and is_mark(text[place]):
+    while place > last and is_mark(text[place]):
         place -= 1
     return place
 

@@ -159,8 +159,9 @@ _TIGHT_NAME = re.compile(rf"{_LOOSE_JOINT}?({_ATOM}(?:{_TIGHT_JOINT}{_ATOM})*+)"
 _ONE_ATOM = re.compile(_ATOM)
 # An address is the same without its beginning, and people search for it so.
 _SCHEME = re.compile(r"(?:https?://)?(?:www\.(?=[^.]+\.))?", re.IGNORECASE)
-_HUMP = re.compile(r"[A-Z]{2,}(?=s?(?![A-Za-z]))|[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
-_LETTERS_AND_DIGITS = re.compile(r"(?:\d+(?=\D\D)|\D\D+(?=\d))(?:\d+|\D\D+)+")
+_HUMP = re.compile(r"[A-Z]{2,}(?=s?(?![A-Za-z]))|[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
+# The parts of iPhone15 are words; those of b2b, or of half a UUID, are not.
+_LETTERS_AND_DIGITS = re.compile(r"(?:\d++|[^\W\d]{2,}+)++")
 _DIGITS_OR_NOT = re.compile(r"\d+|\D+")
 
 
@@ -218,8 +219,8 @@ _SAME = str.maketrans(
     | {"ة": "ه", "‐": "-"}
 )
 _DROPPED = re.compile(
-    # й, ў and ї are letters with a key of their own, which nobody leaves out, as nobody writes и for й: as a search
-    # engine, keep them. ё is written as е more often than not.
+    # Accents. Not of й, ў and ї: they are other letters than и, у and і, have keys of their own, and nobody writes one
+    # for the other. But most people write е for ё.
     rf"[\u0300-\u0305\u0307\u0309-\u036f\u20d0-\u20ff\ufe20-\ufe2f\u1ab0-\u1aff\u1dc0-\u1dff{_VARIATIONS}{_IGNORED}]"
     r"|(?<![иуИУ])\u0306|(?<![іІ])\u0308|[\u0483-\u0489]"
     # Points of Hebrew and Syriac; vowels and the long line of Arabic.
@@ -259,7 +260,7 @@ _SEARCH, _SEQUENCE = 0, 1
 """What the two are for."""
 
 _LONGEST_KEPT = 40
-_NO_TOKENS = ".,!?;()[]\"'"
+_NO_TOKENS = ".,!?;()[]{}<>|`\"'“”‘’"
 """Characters that change nothing at the ends of a chunk: without them more chunks are the same."""
 
 
@@ -340,18 +341,17 @@ def _of_atom(atom: re.Match[str]) -> _Found:
     text = _folded(whole)
     if not text:
         return
-    has_digits = any(map(str.isnumeric, text))
-    has_letters = any(map(str.isalpha, text))
+    has_digits, has_letters = any(map(str.isdecimal, text)), not text.isdecimal()
     kind = "x" if text[-1] in "+#" or (has_digits and has_letters) else "n" if has_digits else "w"
     yield kind + text, start, atom.end(), True
-    if len(whole) > LONGEST_TOKEN or not (_LETTERS_AND_DIGITS.fullmatch(whole) if has_digits else whole.isascii()):
+    if len(whole) > LONGEST_TOKEN or not (_LETTERS_AND_DIGITS.fullmatch(whole) if kind == "x" else whole.isascii()):
         return
     for part in _DIGITS_OR_NOT.finditer(whole):
-        is_number = part.group().isnumeric()
-        if has_digits:
-            yield ("n" if is_number else "w") + _folded(part.group()), start + part.start(), start + part.end(), False
-        humps = [] if is_number else [*_HUMP.finditer(part.group())]
+        place = start + part.start()
+        if kind == "x":
+            part_kind = "n" if part.group().isdecimal() else "w"
+            yield part_kind + _folded(part.group()), place, start + part.end(), False
+        humps = [*_HUMP.finditer(part.group())] if part.group().isascii() else []
         for hump in humps if len(humps) > 1 else ():
             if len(hump.group()) > 1:
-                place = start + part.start()
                 yield "w" + hump.group().lower(), place + hump.start(), place + hump.end(), False
