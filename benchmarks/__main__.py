@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import runpy
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -116,4 +117,8 @@ def main() -> None:
         write(results, text, given.output)
 
 
-main()
+if sys.argv[1:] and not sys.argv[1].startswith("-"):
+    # ``python -m benchmarks recall …`` is ``python -m benchmarks.recall …``.
+    runpy.run_module(f"benchmarks.{sys.argv.pop(1)}", run_name="__main__", alter_sys=True)
+else:
+    main()

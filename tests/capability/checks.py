@@ -129,7 +129,9 @@ class TestPersonalData:
         list(purge_evicted(timezone.now() + timedelta(days=1)))
         assert thumbs() == [(3, None)]
 
-    def test_without_a_history_they_are_deleted_as_the_messages(self, conversation: Conversation, settings: Any) -> None:
+    def test_without_a_history_they_are_deleted_as_the_messages(
+        self, conversation: Conversation, settings: Any
+    ) -> None:
         settings.CHATMEMORY = {**settings.CHATMEMORY, "KEEP_HISTORY": False}
         conversation.memory.set([AiMessage("Or both.")])
         assert thumbs() == [(2, None)]

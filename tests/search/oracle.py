@@ -8,70 +8,57 @@ from typing import Any
 
 from chatmemory.contrib.search.query import has_phrase, parse
 from chatmemory.contrib.search.score import NORMS, length_class, total, weight
-from chatmemory.contrib.search.tokenizer import fits, is_beginning, root, sequence, token_texts
+from chatmemory.contrib.search.tokenizer import fits, root, sequence, token_texts
+
+Tokens = tuple[Any, int, Sequence[str]]
+"""A conversation, a position, and the tokens of the message."""
+
+Root = Callable[[str], str | None]
+"""Returns the beginning that related tokens have in common; None if only the whole token is related."""
 
 
-@dataclass(frozen=True, order=True)
-class Document:
-    """A message, by its conversation and position, with what else a search looks at."""
-
-    conversation: Any
-    position: int
-    text: str = ""
-    created_at: Any = None
-
-
-def relevance(documents: Iterable[Document], words: Sequence[str]) -> list[tuple[int, Document]]:
-    """Return the documents with a score, the best first.
+def ranking(documents: Iterable[Tokens], words: Iterable[str], root: Root) -> list[tuple[int, Any, int]]:
+    """Return the score, the conversation and the position of each document that has a score, the best first.
 
     Args:
-        documents: all documents of the search.
-        words: tokens of the query.
+        documents: all documents of the search. Those without tokens are none.
+        words: the tokens of the query.
+        root: the root of a token.
     """
-    said = sorted((document for document in documents), key=lambda document: (document.conversation, document.position))
-    tokens = [token_texts(document.text) for document in said]
-    kept = [(document, some) for document, some in zip(said, tokens, strict=True) if some]
-    matches = {matcher(word): None for word in words}
-    weights = []
-    for is_match in matches:
-        found = [any(map(is_match, set(some))) for _, some in kept]
-        if any(found):
-            weights.append((found, weight(sum(found), len(kept))))
-    classes = [length_class(len(some)) for _, some in kept]
-    own = {
-        (document.conversation, document.position): NORMS[classes[index]]
-        * sum(value for found, value in weights if found[index])
-        for index, (document, _) in enumerate(kept)
-    }
+    said = {(conversation, position): tokens for conversation, position, tokens in documents if tokens}
+    sums = dict.fromkeys(said, 0)
+    for start, is_whole in {_wanted(word, root): None for word in words}:
+        found = [
+            place
+            for place, tokens in said.items()
+            if (start in tokens if is_whole else any(token.startswith(start) for token in tokens))
+        ]
+        for place in found:
+            sums[place] += weight(len(found), len(said))
+    own = {place: NORMS[length_class(len(tokens))] * sums[place] for place, tokens in said.items()}
     scores = [
-        (
-            total(
-                own[place := (document.conversation, document.position)],
-                own.get((place[0], place[1] - 1), 0),
-                own.get((place[0], place[1] + 1), 0),
-            ),
-            document,
-        )
-        for document, _ in kept
+        (total(score, own.get((conversation, position - 1), 0), own.get((conversation, position + 1), 0)), *place)
+        for place, score in own.items()
+        for conversation, position in [place]
     ]
-    best = [pair for pair in scores if pair[0]]
-    return sorted(best, key=lambda pair: (pair[0], pair[1].conversation, pair[1].position), reverse=True)
+    # Of equal scores, the newest: the last position of the last conversation.
+    return sorted((row for row in scores if row[0]), reverse=True)
+
+
+def _wanted(word: str, root: Root) -> tuple[str, bool]:
+    """Return what a token must be, or begin with, to match a word, and whether it is the whole token."""
+    beginning = root(word)
+    return (word, True) if beginning is None else (beginning, False)
 
 
 @dataclass(frozen=True)
-class matcher:
-    """Whether a token of a text is related to a word: by its root, or because it is the same."""
+class Document:
+    """A message, with what a search looks at."""
 
-    wanted: str
-    is_root: bool
-
-    def __init__(self, word: str) -> None:
-        stem = root(word)
-        object.__setattr__(self, "wanted", word if stem is None else stem)
-        object.__setattr__(self, "is_root", stem is not None or is_beginning(word))
-
-    def __call__(self, token: str) -> bool:
-        return token.startswith(self.wanted) if self.is_root else token == self.wanted
+    conversation: Any
+    position: int
+    text: str
+    created_at: Any
 
 
 def search(
@@ -104,7 +91,10 @@ def search(
         )
 
     if order == "relevance":
-        return [found for _, found in relevance(documents, query.terms) if matches(found, [], query.quoted)]
+        said = {(document.conversation, document.position): document for document in documents}
+        ranked = ranking([(*place, token_texts(one.text)) for place, one in said.items()], query.terms, root)
+        best = [said[conversation, position] for _, conversation, position in ranked]
+        return [document for document in best if matches(document, [], query.quoted)]
     found = [
         document
         for document in documents

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatmemory.contrib.search.score import LENGTH_BITS, MOST_WEIGHT, NORMS, length_class, weight
-from tests.search.oracle import Document, ranking
+from tests.search.oracle import Tokens, ranking
 
 
 @given(st.integers(1, 10**8), st.data())
@@ -44,7 +44,7 @@ def test_a_message_sixteen_times_as_long_has_half_the_norm() -> None:
 
 def found(texts: list[str], query: str) -> list[tuple[int, int]]:
     """Return the scores and positions of texts, in which words are related if they begin with the same two letters."""
-    documents: list[Document] = [("one", position, text.split()) for position, text in enumerate(texts)]
+    documents: list[Tokens] = [("one", position, text.split()) for position, text in enumerate(texts)]
     rows = ranking(documents, query.split(), lambda word: word[:2] if len(word) >= 2 else None)
     return [(score, position) for score, _, position in rows]
 
@@ -66,7 +66,7 @@ class TestARanking:
         assert [position for _, position in found([*texts, "", "tea"], "rum tea")] == [6, 9, 11, 3, 0]
 
     def test_does_not_lend_to_another_conversation(self) -> None:
-        documents: list[Document] = [("a", 0, ["x"]), ("a", 1, ["tea"]), ("b", 0, ["y"]), ("b", 2, ["z"])]
+        documents: list[Tokens] = [("a", 0, ["x"]), ("a", 1, ["tea"]), ("b", 0, ["y"]), ("b", 2, ["z"])]
         rows = ranking(documents, ["tea"], lambda word: None)
         assert [(conversation, position) for _, conversation, position in rows] == [("a", 1), ("a", 0)]
 
