@@ -18,7 +18,14 @@ from tests.support.factories import ConversationFactory
 
 pytestmark = pytest.mark.django_db
 
-CHAT = {"low_water": 70, "whole_turns": True, "keep_tool_results": None, "compact_at": None, "compact_keep": 50}
+CHAT = {
+    "low_water": 70,
+    "whole_turns": True,
+    "keep_tool_results": None,
+    "compact_at": None,
+    "compact_keep": 50,
+    "compact_keep_calls": None,
+}
 
 
 def window_of(conversation: Conversation) -> dict[str, Any]:

@@ -32,6 +32,7 @@ OTHERS: dict[str, Any] = {
     "reserve": 200,
     "compact_at": 80,
     "compact_keep": 30,
+    "compact_keep_calls": 4,
 }
 """Values that are not the defaults."""
 

@@ -36,6 +36,8 @@ class Retained(Generic[E]):
         """The number of unchanged entries at the start of the memory; infinite if nothing has changed."""
         self._window = window
         self._reason = EvictionReason.WINDOW
+        self._question: E | None = None
+        """The question of the last turn, if it has been found since the last change."""
         self._read: list[E] = []
         self._unread = iter(entries)
         self._after_unread: list[E] = []
@@ -192,31 +194,39 @@ class Retained(Generic[E]):
         """Evict as LangChain4j does, but down to the low-water mark; with whole turns, only down to the limit.
 
         The newest message is evicted only if it does not fit the limit. A summary is evicted only before messages of
-        the last turn.
+        the last turn. With ``compact_keep_calls``, older messages of the last turn are evicted before the summary,
+        which may cover a part of this turn, and the summary before the question of this turn.
         """
+        self._question = None
         while self._is_over_mark() and (unit := self._oldest_unit()) is not None:
             fits = self.total <= self._window.room
-            if fits and (self._window.whole_turns or self._is_summary(unit[0]) or self.at(unit[1]) is None):
+            stays = self._is_summary(unit[0]) or self._is_last_question(unit[0])
+            if fits and (self._window.whole_turns or stays or self.at(unit[1]) is None):
                 return
             self._evict_unit(*unit)
 
     def _oldest_unit(self) -> tuple[int, int] | None:
         """Return the oldest unit that may be evicted: not pinned, and no system message at the start of the memory.
 
-        A summary may be evicted once only the last turn is left, so that it does not make a turn fail.
+        A summary may be evicted once only the last turn is left, so that it does not make a turn fail. See
+        ``_evict_oldest`` for ``compact_keep_calls``.
         """
         is_first = True
-        summary = None
+        summary = question = None
         for start, end in self.units(0):
             if self.is_pinned(start, end):
                 continue
             if self._is_summary(start):
                 summary = summary or (start, end)
+            elif self._is_last_question(start):
+                question = (start, end)
             elif is_first and self._read[start].type is ChatMessageType.SYSTEM:
                 is_first = False
+            elif self._window.compact_keep_calls is not None:
+                return (start, end) if self.at(end) is not None else summary or question or (start, end)
             else:
                 return (start, end) if summary is None or self._next_turn(start) is not None else summary
-        return summary
+        return summary or question
 
     def units(self, start: int, end: int | None = None) -> Iterator[tuple[int, int]]:
         """Yield the start and end of each unit in a range: a call with the results that follow it, or one message.
@@ -260,6 +270,15 @@ class Retained(Generic[E]):
             return entry.is_summary
         self._read_all()
         return not any(later.holds_summary for later in self._read[index + 1 :])
+
+    def _is_last_question(self, index: int) -> bool:
+        """Return whether the entry is the question of the last turn, and the window protects that."""
+        entry = self._read[index]
+        if self._window.compact_keep_calls is None or not entry.begins_turn:
+            return False
+        if entry is not self._question and self._next_turn(index) is None:
+            self._question = entry
+        return entry is self._question
 
     def is_pinned(self, start: int, end: int) -> bool:
         """Return whether a unit is pinned or, with whole turns, begins a turn with a pinned message."""

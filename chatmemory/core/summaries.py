@@ -110,3 +110,17 @@ def first_kept(entries: Sequence[Entry], most: float) -> int:
                 break
             kept, is_last_turn = index, False
     return kept
+
+
+def first_kept_call(entries: Sequence[Entry], calls: int) -> int:
+    """Return the index of the first entry that a summary of the last turn does not replace, after the question.
+
+    Args:
+        entries: a memory, in order.
+        calls: the number of tool calls, the last of the turn, that stay.
+    """
+    start = first_kept(entries, 0)
+    made = [index for index in range(start, len(entries)) if entries[index].has_calls]
+    if len(made) > calls:
+        return made[-calls]
+    return start + 1 if start < len(entries) and entries[start].begins_turn else start

@@ -35,6 +35,7 @@ class WindowRules:
     whole_turns: bool = False
     keep_tool_results: int | None = None
     reserve: int = 0
+    compact_keep_calls: int | None = None
 
 
 RULES = tuple(rule.name for rule in fields(WindowRules))
@@ -48,6 +49,7 @@ class WindowOptions(TypedDict, total=False):
     whole_turns: bool
     keep_tool_results: int | None
     reserve: int
+    compact_keep_calls: int | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -274,6 +276,22 @@ SETTINGS: dict[str, Setting] = {
             ),
             words=_("a summary leaves %(value)s%% as it is"),
         ),
+        Setting(
+            name="compact_keep_calls",
+            kind=Kind.NUMBER,
+            null=True,
+            label=_("keep calls when summarising"),
+            help=_(
+                "If the last turn is too long to stay whole, its older tool calls are summarised, too. This is the "
+                "number of its latest calls that stay. Its question stays, also when the window is full. Without a "
+                "number, the last turn is never summarised."
+            ),
+            words=_("a summary leaves the last %(value)s tool calls of a long turn"),
+            words_for={
+                None: _("a summary leaves the last turn as it is"),
+                1: _("a summary leaves the last tool call of a long turn"),
+            },
+        ),
     )
 }
 """The settings by name, in the order in which they are shown."""
@@ -282,7 +300,14 @@ SETTINGS: dict[str, Setting] = {
 _TURNS = {"low_water": 70, "whole_turns": True}
 _USUAL = {
     name: SETTINGS[name].default
-    for name in ("low_water", "whole_turns", "keep_tool_results", "compact_at", "compact_keep")
+    for name in (
+        "low_water",
+        "whole_turns",
+        "keep_tool_results",
+        "compact_at",
+        "compact_keep",
+        "compact_keep_calls",
+    )
 }
 
 
@@ -346,6 +371,7 @@ class WindowSettings(TypedDict, total=False):
     reserve: int | None
     compact_at: int | None
     compact_keep: int | None
+    compact_keep_calls: int | None
 
     preset: str | None
     """One of ``PRESETS``, whose settings apply unless they are also passed."""

@@ -280,7 +280,7 @@ class ConversationMemory(ChatMemory):
 
         Args:
             through: the position of the last message that the summary covers: the end of a turn, but not of the last
-                turn.
+                turn; or, in the last turn, before the calls that ``compact_keep_calls`` keeps.
             text: the summary, which includes the summary before it.
             idempotency_key: as for ``add``.
 

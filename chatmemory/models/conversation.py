@@ -171,6 +171,7 @@ class Conversation(models.Model):
     reserve = models.PositiveIntegerField(**column("reserve"))
     compact_at = models.PositiveSmallIntegerField(null=True, **column("compact_at"))
     compact_keep = models.PositiveSmallIntegerField(**column("compact_keep"))
+    compact_keep_calls = models.PositiveIntegerField(null=True, **column("compact_keep_calls"))
 
     version = models.PositiveIntegerField(_("version"), default=0, editable=False)
     # The version of the last change that did not only add messages at the end: see chatmemory.database.reading.
@@ -242,6 +243,10 @@ class Conversation(models.Model):
                 name="chatmemory_conv_compact_at_percent",
             ),
             models.CheckConstraint(condition=Q(compact_keep__lte=100), name="chatmemory_conv_compact_keep_percent"),
+            models.CheckConstraint(
+                condition=Q(compact_keep_calls__isnull=True) | Q(compact_keep_calls__gte=1),
+                name="chatmemory_conv_compact_keep_calls_positive",
+            ),
             models.CheckConstraint(
                 condition=Q(compacted_to__lte=F("next_position")), name="chatmemory_conv_compacted_to"
             ),

@@ -160,11 +160,13 @@ class TestOutcome:
 
 class TestForms:
     def test_begin_with_the_present_window(self, admin_client: Client, agent: Conversation) -> None:
-        agent.memory.set_window(low_water=70, whole_turns=True, keep_tool_results=3, compact_at=90)
+        agent.memory.set_window(
+            low_water=70, whole_turns=True, keep_tool_results=3, compact_at=90, compact_keep_calls=2
+        )
         shown = tried(admin_client, agent)
         values = dict(re.findall(r'<input type="number" name="1-(\w+)" value="(\d+)"', shown))
         limits = {"limit": "100000", "low_water": "70", "keep_tool_results": "3"}
-        assert values == limits | {"reserve": "0", "compact_at": "90", "compact_keep": "50"}
+        assert values == limits | {"reserve": "0", "compact_at": "90", "compact_keep": "50", "compact_keep_calls": "2"}
         assert '<option value="yes" selected>whole turns</option>' in shown
         assert "prompt cache" in words(shown)
 

@@ -70,6 +70,7 @@ def test_a_new_conversation_has_them_all() -> None:
         "reserve": 9,
         "compact_at": 80,
         "compact_keep": 40,
+        "compact_keep_calls": 4,
         "preset": "chat",
         "title": "Parcels",
     }

@@ -45,6 +45,7 @@ def test_every_default_is_a_value(setting: Any) -> None:
         ("keep_tool_results", -1, "min_value", "a whole number of at least zero, or null, but is: -1"),
         ("keep_tool_results", 1.0, "invalid_type", "a whole number of at least zero, or null, but is: 1.0"),
         ("compact_at", 101, "max_value", "a percentage from 1 to 100, or null, but is: 101"),
+        ("compact_keep_calls", 0, "min_value", "a whole number greater than zero, or null, but is: 0"),
     ],
 )
 def test_a_value_without_a_meaning(name: str, value: Any, code: str, said: str) -> None:
@@ -58,7 +59,8 @@ def test_a_value_without_a_meaning(name: str, value: Any, code: str, said: str) 
 
 
 def test_none_is_a_value_of_those_that_say_so() -> None:
-    assert [name for name, setting in SETTINGS.items() if setting.null] == ["keep_tool_results", "compact_at"]
+    nullable = [name for name, setting in SETTINGS.items() if setting.null]
+    assert nullable == ["keep_tool_results", "compact_at", "compact_keep_calls"]
     assert check("compact_at", None) is None
 
 
@@ -79,6 +81,7 @@ def test_both_memories_have_all_the_others() -> None:
         "low_water": 70,
         "whole_turns": True,
         "keep_tool_results": 0,
+        "compact_keep_calls": 2,
     }
 
     class Words:

@@ -46,6 +46,8 @@ LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 sizes = st.sampled_from([0, 2, 10, 25])
 turns = st.tuples(sizes, st.sampled_from(["answer", "answer", "nothing", "call", "calls", "system"]), sizes)
 
+rounds = st.lists(sizes, min_size=1, max_size=6)
+
 changes = st.fixed_dictionaries(
     {},
     optional={
@@ -53,6 +55,7 @@ changes = st.fixed_dictionaries(
         "low_water": st.integers(1, 100),
         "whole_turns": st.booleans(),
         "keep_tool_results": st.none() | st.integers(0, 3),
+        "compact_keep_calls": st.none() | st.integers(1, 3),
     },
 )
 
@@ -61,6 +64,7 @@ def meanwhile() -> st.SearchStrategy[tuple[str, dict[str, Any]]]:
     """One of the rules below, and its arguments."""
     rules: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "say": {"turn": turns},
+        "go_on": {"rounds": rounds},
         "clear_tool_results": {"keep": st.integers(0, 1)},
         "change_window": {"changed": changes},
         "pin": {"index": st.integers(0, 20), "pinned": st.booleans()},
@@ -111,6 +115,14 @@ class Compactions(RuleBasedStateMachine):
                 self.add(*(ToolExecutionResultMessage(each, "tool", f"{each} is" + " word" * more) for each in ids))
             case "system":
                 self.add(SystemMessage(f"rules of {id}"))
+
+    @rule(rounds=rounds)
+    def go_on(self, rounds: list[int]) -> None:
+        """The turn under way calls more tools."""
+        for words in rounds:
+            id = self.name()
+            self.add(AiMessage(f"{id} calls", [ToolExecutionRequest(id, "tool", "{}")]))
+            self.add(ToolExecutionResultMessage(id, "tool", f"{id} is" + " word" * words))
 
     def add(self, *messages: ChatMessage) -> None:
         self.same(self.memory.add(*messages), self.model.add(*messages))

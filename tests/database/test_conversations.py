@@ -760,7 +760,14 @@ class TestConstraints:
 
     @pytest.mark.parametrize(
         "change",
-        [{"limit": 0}, {"window": "hours"}, {"retained_count": 3}, {"message_count": 3}, {"version": -1}],
+        [
+            {"limit": 0},
+            {"window": "hours"},
+            {"compact_keep_calls": 0},
+            {"retained_count": 3},
+            {"message_count": 3},
+            {"version": -1},
+        ],
         ids=str,
     )
     def test_of_conversations(self, conversation: Conversation, change: dict[str, Any]) -> None:

@@ -19,6 +19,7 @@ from tests.support.factories import ConversationFactory, UserFactory
 SHAPE = {
     "id", "memory_id", "title", "metadata", "window", "limit", "model", "always_keep_system_message_first",
     "low_water", "whole_turns", "keep_tool_results", "reserve", "compact_at", "compact_keep",
+    "compact_keep_calls",
     "version", "message_count", "retained_count",
     "retained_tokens", "created_at", "updated_at",
 }  # fmt: skip

@@ -28,6 +28,7 @@ SETTINGS = {
     "whole_turns",
     "keep_tool_results",
     "reserve",
+    "compact_keep_calls",
 }
 
 

@@ -62,7 +62,10 @@ CONFIG = schemathesis.Config.from_dict(
         ],
     }
 )
-WHOLE = {"limit", "low_water", "keep_tool_results", "keep", "reserve", "compact_at", "compact_keep", "through"}
+WHOLE = {
+    *("limit", "low_water", "keep_tool_results", "keep", "reserve", "compact_at", "compact_keep", "compact_keep_calls"),
+    "through",
+}
 # Made when it is used: its requests take seconds to make, which no process needs that runs other tests.
 ROUTES = schemathesis.pytest.from_fixture("described")
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from chatmemory import ChatMessage, UserMessage
-from tests.support.naive_window import Item, NaiveWindow, Step, is_pinned, is_system, turns_of, units_of
+from tests.support.naive_window import Item, NaiveWindow, Step, is_call, is_pinned, is_system, turns_of, units_of
 
 __all__ = ["NaiveCompaction", "NaivePlan", "RefusedError", "framed"]
 
@@ -75,14 +75,11 @@ class NaiveCompaction(NaiveWindow):
     def plan(self, keep: int, expected_tokens: int | None) -> NaivePlan | None:
         """Plan a summary of the turns before those that stay; None if they are too little for one."""
         kept = self._kept(keep)
-        units = units_of(self.items[: len(self.items) - len(kept)])
-        leaving = [
-            item
-            for unit in units
-            for item in unit
-            if not (is_system(item) or self.is_summary(item) or self._is_kept_by_a_pin(item))
-        ]
-        end = self._end(kept)
+        goes_into_turn = kept == self._kept(0) and self._goes_into(kept, keep)
+        if goes_into_turn:
+            kept = self._latest_calls()
+        leaving = self._replaceable(self.items[: len(self.items) - len(kept)])
+        end = self._end(kept, goes_into_turn)
         evicted = [item for item in self.log[:end] if item and item not in self.items and self._is_missing(item)]
         covered = evicted + [item for item in leaving if item.original not in evicted]
         if not covered:
@@ -119,7 +116,10 @@ class NaiveCompaction(NaiveWindow):
             if all(item in sources and not self._is_kept_by_a_pin(item) for item in unit)
             for item in unit
         ]
-        if any(item in self._kept(0) for item in leaving):
+        stays = self._kept(0)
+        if self.settings.compact_keep_calls is not None:
+            stays = [item for item in stays if item in self._latest_calls() or item is self._last_question()]
+        if any(item in stays for item in leaving):
             return None
         message = framed(text)
         stood_for = [item.message for item in plan.covered] + ([plan.previous.message] if plan.previous else [])
@@ -259,15 +259,49 @@ class NaiveCompaction(NaiveWindow):
             kept = self.items[begin:]
         return kept
 
+    def _replaceable(self, items: list[Item]) -> list[Item]:
+        """What a summary may take the place of: no pins, nor the last question if its turn need not stay whole."""
+        open_question = None if self.settings.compact_keep_calls is None else self._last_question()
+        return [
+            item
+            for unit in units_of(items)
+            for item in unit
+            if not (is_system(item) or self.is_summary(item) or self._is_kept_by_a_pin(item) or item is open_question)
+        ]
+
+    def _latest_calls(self) -> list[Item]:
+        """What stays of the last turn, beside its question: its latest calls, and what comes after them."""
+        turn = self._kept(0)
+        after = [item for item in turn if item is not self._last_question()]
+        calls = [place for place, item in enumerate(after) if is_call(item)]
+        most = self.settings.compact_keep_calls
+        assert most is not None
+        return after[calls[-most] :] if len(calls) > most else after
+
+    def _goes_into(self, turn: list[Item], keep: int) -> bool:
+        """Whether a summary takes in older calls of the last turn: it is too long, or the window has evicted some."""
+        if self.settings.compact_keep_calls is None:
+            return False
+        latest = self._latest_calls()
+        older = self._replaceable([item for item in turn if item not in latest])
+        is_long = sum(self.settings.cost(item.message) for item in turn) * 100 > self.settings.room * keep
+        asked = [place for place, item in enumerate(self.log) if item and self._begins_turn(item)]
+        question = self._last_question()
+        since = self.log.index(question) if question else asked[-1] if asked else -1
+        lost = [item for item in self.log[since + 1 :] if item and item not in self.items and self._is_missing(item)]
+        return bool((older and is_long) or lost)
+
     def _begins_turn(self, item: Item) -> bool:
         return isinstance(item.message, UserMessage) and not self.is_summary(item)
 
-    def _end(self, kept: list[Item]) -> int:
+    def _end(self, kept: list[Item], goes_into_turn: bool) -> int:
         """The position where what stays begins, or the turn under way if its question was evicted."""
         stays = [
             item for item in kept if not (item.pinned or item.original or is_system(item) or self.is_summary(item))
         ]
         places = [self.log.index(item) for item in stays] or [len(self.log)]
+        if goes_into_turn:
+            return min(places)
         users = [place for place, item in enumerate(self.log) if item and self._begins_turn(item)]
         return min(places + [place for place in users[-1:] if place >= self.covered_to])
 
@@ -304,7 +338,19 @@ class NaiveCompaction(NaiveWindow):
         with self._without_summaries():
             return super()._oldest_exchange_under_way()
 
+    def _evictable(self) -> list[list[Item]]:
+        with self._without_summaries():
+            return super()._evictable()
+
+    def _last_resort(self) -> list[list[Item]]:
+        with self._without_summaries():
+            question = super()._last_resort()
+        summaries = [[item] for item in self.items if self.is_summary(item) and not item.pinned]
+        return [] if self.settings.compact_keep_calls is None else summaries + question
+
     def _oldest_unit(self) -> list[Item]:
+        if self.settings.compact_keep_calls is not None:
+            return super()._oldest_unit()
         with self._without_summaries():
             unit = super()._oldest_unit()
         summaries = [item for item in self.items if self.is_summary(item) and not item.pinned]

@@ -54,6 +54,8 @@ class Settings:
 
     reserve: int = 0
 
+    compact_keep_calls: int | None = None
+
     always_keep_system_message_first: bool = False
 
     @property
@@ -224,7 +226,9 @@ class NaiveWindow:
                 self._leave_all(leaving)
         while self.over_the_limit() if self.settings.whole_turns else self.over_the_mark():
             leaving = self._oldest_unit()
-            if not leaving or (not self.over_the_limit() and self.items[-1] in leaving):
+            if not leaving:
+                break
+            if not self.over_the_limit() and (self.items[-1] in leaving or leaving in self._last_resort()):
                 break
             self._leave_all(leaving)
 
@@ -265,14 +269,35 @@ class NaiveWindow:
         return next((unit for unit in exchanges[:-1] if not is_pinned(unit)), [])
 
     def _oldest_unit(self) -> list[Item]:
-        """Return the unit that LangChain4j would evict next."""
+        """Return the unit that LangChain4j would evict next, or what leaves so that the last question stays."""
+        units = self._evictable()
+        if self.settings.compact_keep_calls is None:
+            return units[0] if units else []
+        older = [unit for unit in units if self.items[-1] not in unit]
+        return next(iter([*older, *self._last_resort(), *units]), [])
+
+    def _evictable(self) -> list[list[Item]]:
+        """Return the units that may leave, but not the last question if that is the last to leave."""
         units = [unit for unit in units_of(self.items) if not is_pinned(unit)]
         if self.settings.whole_turns:
             questions = [turn[0] for turn in turns_of(self.items) if _question_stays(turn)]
             units = [unit for unit in units if unit[0] not in questions]
-        if units and is_system(units[0][0]):
-            units = units[1:]
-        return units[0] if units else []
+        if self.settings.compact_keep_calls is not None:
+            units = [unit for unit in units if unit[0] is not self._last_question()]
+        return units[1:] if units and is_system(units[0][0]) else units
+
+    def _last_resort(self) -> list[list[Item]]:
+        """Return what leaves only if all is too much that is left beside the newest message."""
+        question = self._last_question()
+        if self.settings.compact_keep_calls is None or question is None or question.pinned:
+            return []
+        return [] if self.settings.whole_turns and _question_stays(turns_of(self.items)[-1]) else [[question]]
+
+    def _last_question(self) -> Item | None:
+        return next((item for item in reversed(self.items) if self._begins_turn(item)), None)
+
+    def _begins_turn(self, item: Item) -> bool:
+        return isinstance(item.message, UserMessage)
 
     def _leave_all(self, leaving: list[Item]) -> None:
         orphans = [item for unit in units_of(self.items) for item in unit[1:]]

@@ -71,6 +71,7 @@ def windows(**fixed: Any) -> st.SearchStrategy[dict[str, Any]]:
         "keep_tool_results": st.none() | st.integers(0, 3),
         "always_keep_system_message_first": st.booleans(),
         "reserve": st.sampled_from([0, 0, 0, 7, 40]) | st.integers(0, 200),
+        "compact_keep_calls": st.sampled_from([None, None, 1, 2, 3]),
     }
     shared |= {name: st.just(value) for name, value in fixed.items()}
     return st.one_of(st.fixed_dictionaries(of_messages | shared), st.fixed_dictionaries(of_tokens | shared))
@@ -189,6 +190,7 @@ def _other_ops() -> st.SearchStrategy[dict[str, Any]]:
         "whole_turns": st.booleans(),
         "keep_tool_results": st.none() | st.integers(0, 3),
         "reserve": st.integers(0, 150),
+        "compact_keep_calls": st.none() | st.integers(1, 3),
     }
     arguments: list[tuple[str, dict[str, st.SearchStrategy[Any]]]] = [
         ("pin", {"index": index}),

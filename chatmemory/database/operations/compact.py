@@ -37,6 +37,8 @@ from chatmemory.database.operations.compaction_plan import (
     EVICTED,
     TAKEN_IN,
     CompactionPlan,
+    OpenedTurn,
+    opened_turn,
     plan_compaction,
     plan_parts,
     plan_through,
@@ -378,7 +380,8 @@ def apply_text(target: Target, through: int, text: str, *, idempotency_key: str 
 
     Args:
         target: the conversation.
-        through: the position of the last message that the summary covers: the end of a turn, but not of the last turn.
+        through: the position of the last message that the summary covers: the end of a turn, but not of the last turn;
+            or, in the last turn, before the calls that ``compact_keep_calls`` keeps.
         text: the summary, which includes the summary before it.
         idempotency_key: a second call with the same key returns the original result.
 
@@ -400,7 +403,8 @@ def apply_text(target: Target, through: int, text: str, *, idempotency_key: str 
             return
         conversation = change.conversation
         memory = read_memory(conversation, window_of(conversation))
-        plan = plan_through(conversation, memory, _kept_behind(memory, through, conversation), through)
+        kept, opened = _kept_behind(memory, through, conversation)
+        plan = plan_through(conversation, memory, kept, through, opened)
         if plan is None or not _apply(change, plan, new, target.most):
             raise _covered(conversation, through)
         if idempotency_key is not None:
@@ -435,8 +439,9 @@ def _new_summary(target: Target, text: str) -> NewMessages:
     return new
 
 
-def _kept_behind(memory: Retained[Entry], through: int, conversation: Conversation) -> int:
-    """Return the index of the first entry that a summary through a position does not replace.
+def _kept_behind(memory: Retained[Entry], through: int, conversation: Conversation) -> tuple[int, OpenedTurn | None]:
+    """Return the index of the first entry that a summary through a position does not replace, and the last turn if the
+    summary covers a part of it.
 
     Raises:
         CoveredError: everything up to ``through`` is already summarised.
@@ -446,15 +451,22 @@ def _kept_behind(memory: Retained[Entry], through: int, conversation: Conversati
         raise _covered(conversation, through)
     entries = memory.entries()
     starts = [index for index, entry in enumerate(entries) if entry.begins_turn]
+    opened = opened_turn(conversation, memory)
+    cuts = [] if opened is None else _cuts(memory, opened)
     pinned = {entry for start, end in memory.units(0) if memory.is_pinned(start, end) for entry in entries[start:end]}
     for index, entry in enumerate(entries):
         stays = entry in pinned or entry.is_summary or entry.is_placeholder or entry.type is ChatMessageType.SYSTEM
         if not stays and entry.row.position > through:
-            if index in starts and not _cuts_evicted_turn(conversation, through, entry.row.position):
-                return index
+            after = _first_evicted(conversation, through, entry.row.position)
+            if index in starts and after in {None, ChatMessageType.USER.value}:
+                return index, None
+            if index in cuts and after != ChatMessageType.TOOL_EXECUTION_RESULT.value:
+                return index, opened
             break
     ends = [
-        entries[index].row.position - 1 for index in starts if entries[index].row.position > conversation.compacted_to
+        entries[index].row.position - 1
+        for index in [*starts, *cuts]
+        if entries[index].row.position > conversation.compacted_to
     ]
     raise InvalidValueError(
         "through must be the position at which a turn before the last one ends, such as %(known)s; it is: %(through)s"
@@ -466,10 +478,17 @@ def _kept_behind(memory: Retained[Entry], through: int, conversation: Conversati
     )
 
 
-def _cuts_evicted_turn(conversation: Conversation, through: int, before: int) -> bool:
-    """Return whether the window has evicted a message after ``through`` that belongs to the same turn."""
+def _cuts(memory: Retained[Entry], opened: OpenedTurn) -> list[int]:
+    """Return the indexes in the last turn before which a summary may end."""
+    entries = memory.entries()
+    start = first_kept(entries, 0) + (opened.question is not None)
+    return [index for index, _end in memory.units(start, len(entries)) if index <= opened.kept]
+
+
+def _first_evicted(conversation: Conversation, through: int, before: int) -> str | None:
+    """Return the type of the first message between two positions that the window has evicted, or None."""
     gone = uncovered(conversation).filter(position__gt=through, position__lt=before)
-    return gone.values_list("type", flat=True).first() not in {None, ChatMessageType.USER.value}
+    return gone.values_list("type", flat=True).first()
 
 
 def _apply(change: Change, plan: CompactionPlan, new: NewMessages, most: MemoryBound | None) -> bool:
@@ -479,8 +498,8 @@ def _apply(change: Change, plan: CompactionPlan, new: NewMessages, most: MemoryB
     memory = read_memory(conversation, window)
     entries, covered = memory.entries(), _covered_now(conversation, plan)
     leave = _leaving(memory, covered)
-    last_turn = entries[first_kept(entries, 0) :]  # after a rewind, it may be a turn that was covered
-    if any(entry in leave and not entry.is_summary for entry in last_turn):
+    # After a rewind, the last turn may be one that was covered.
+    if any(entry in leave and not entry.is_summary for entry in _last_turn(conversation, memory)):
         return False
     if not _still_holds(conversation, memory, plan, covered):
         return False
@@ -512,6 +531,14 @@ def _apply(change: Change, plan: CompactionPlan, new: NewMessages, most: MemoryB
     conversation.next_position += len(added)
     write(change, added, gone)
     return True
+
+
+def _last_turn(conversation: Conversation, memory: Retained[Entry]) -> list[Entry]:
+    """Return the entries of the last turn that no summary may cover."""
+    entries, opened = memory.entries(), opened_turn(conversation, memory)
+    if opened is None:
+        return entries[first_kept(entries, 0) :]
+    return [entry for index, entry in enumerate(entries) if index >= opened.kept or entry is opened.question]
 
 
 def _covered_now(conversation: Conversation, plan: CompactionPlan) -> set[int]:

@@ -20,6 +20,7 @@ from chatmemory.core.summaries import (
     Summarizer,
     check_keep,
     first_kept,
+    first_kept_call,
     input_tokens_of,
     requests_of,
     summary_message,
@@ -118,10 +119,12 @@ def plan_compaction(
 ) -> CompactionPlan | None:
     """Plan a summary of the turns before those that stay, or of the first part of them; nothing is written.
 
+    With ``compact_keep_calls``, it may also cover older calls of the last turn.
+
     Args:
         conversation: the conversation, whose row is read again.
         keep: the percent of the limit, from 0 to 100, that stays in whole turns; by default the conversation's
-            ``compact_keep``. The last turn always stays.
+            ``compact_keep``. The last turn always stays, except calls that ``compact_keep_calls`` does not keep.
         summary_tokens: the expected tokens of the summary; by default those of the summary before, or
             ``USUAL_SUMMARY_TOKENS``, and at most a tenth of a limit in tokens.
         summarizer: the function that is to write it: a part has whole turns, as many as one call takes.
@@ -167,12 +170,17 @@ def plan_parts(
     if not _has_room(memory, window):
         return
     entries = memory.entries()
-    kept = first_kept(entries, window.room * (row.compact_keep if keep is None else keep) / 100)
-    until = _next_start(row, entries[kept:])
+    most = window.room * (row.compact_keep if keep is None else keep) / 100
+    kept = first_kept(entries, most)
+    opened = _opened(row, memory, kept, most, after)
+    if opened is not None:
+        kept = opened.kept
+    until = _next_start(row, entries[kept:], opened)
     places = _places(entries[:kept], until)
     if after is not None:
         until = min(until, after.until)
-    leaving = [entry for entry in _leaving(memory, kept) if places[entry] <= until and entry.row.position != until]
+    leaving = _leaving(memory, kept, opened)
+    leaving = [entry for entry in leaving if places[entry] <= until and entry.row.position != until]
     latest = _latest_summary(row)
     summaries = _summaries(entries, latest)
     expected = summary_tokens
@@ -184,13 +192,13 @@ def plan_parts(
     if not _stays([entry for entry in entries if not (entry in going or entry.is_summary)], expected, window):
         return
     found = _in_order(_read_evicted(row, until, latest), [(places[entry], entry.row) for entry in leaving])
-    for part, following in _divided(_turns(found), summarizer, 2 * expected):
+    for part, following in _divided(_turns(found, opened), summarizer, 2 * expected):
         plan = _plan_of(
             row,
             [one.row for one in part if one.row.evicted_in is not None],
             [one.row for one in part if one.row.evicted_in is None],
             summaries,
-            compacted_to=until if following is None else following.place,
+            compacted_to=until if following is None else _end_of(part, following, opened),
             until=until,
             expected_tokens=expected,
             has_more=following is not None,
@@ -199,6 +207,64 @@ def plan_parts(
             return
         yield plan
         summaries = []
+
+
+@dataclass(frozen=True)
+class OpenedTurn:
+    """The last turn, if a summary covers a part of it."""
+
+    kept: int
+    """The index of the first entry that stays, after the question."""
+
+    question: Entry | None
+    """The question, which stays; None if the window has evicted it: then the summary tells it."""
+
+    asked: int
+    """The position of the question; -1 if there is none."""
+
+
+def _opened(
+    conversation: Conversation, memory: Retained[Entry], kept: int, most: float, after: CompactionPlan | None
+) -> OpenedTurn | None:
+    """Return the last turn if a summary is to cover a part of it, else None.
+
+    It does if no turn before it stays, and it does not fit in ``most`` or has lost messages to the window.
+
+    Args:
+        conversation: the conversation.
+        memory: its memory.
+        kept: the index of the first entry of the turns that stay.
+        most: the maximum cost of what stays.
+        after: the plan of the part before. If that part, or those after it, go into the turn, this one does.
+    """
+    opened, entries = opened_turn(conversation, memory), memory.entries()
+    if opened is None or kept != first_kept(entries, 0):
+        return None
+    if after is not None and after.until > opened.asked:
+        return opened
+    older = {*_leaving(memory, opened.kept, opened)}.intersection(entries[kept:])
+    is_long = older and sum(entry.cost for entry in entries[kept:]) > most
+    lost = uncovered(conversation).filter(position__gt=opened.asked)
+    return opened if is_long or lost.exists() else None
+
+
+def opened_turn(conversation: Conversation, memory: Retained[Entry]) -> OpenedTurn | None:
+    """Return what a summary may leave of the last turn; None without ``compact_keep_calls``."""
+    if conversation.compact_keep_calls is None:
+        return None
+    entries = memory.entries()
+    start, kept = first_kept(entries, 0), first_kept_call(entries, conversation.compact_keep_calls)
+    if start < len(entries) and entries[start].begins_turn:
+        return OpenedTurn(kept, entries[start], entries[start].row.position)
+    asked = _questions(conversation).values_list("position", flat=True).first()
+    return OpenedTurn(kept, None, -1 if asked is None else asked)
+
+
+def _end_of(part: Sequence[_Told], following: _Told, opened: OpenedTurn | None) -> int:
+    """Return the position where a part ends: with the turns before the last one, before the question, which stays."""
+    if opened is not None and part[-1].place < opened.asked < following.place:
+        return opened.asked
+    return following.place
 
 
 @dataclass(frozen=True)
@@ -267,14 +333,20 @@ def _divided(
         yield part.told, None
 
 
-def _turns(found: Iterable[_Told]) -> Iterator[list[_Told]]:
-    """Yield the messages of each turn. One that is more than a request may read comes in pieces."""
+def _turns(found: Iterable[_Told], opened: OpenedTurn | None) -> Iterator[list[_Told]]:
+    """Yield the messages of each turn. One that is more than a request may read comes in pieces.
+
+    The last turn, of which later messages stay, comes in calls with their results, and other messages.
+    """
     bound = request_bound()
     turn: list[_Told] = []
     chars = 0
     for one in found:
         chars += chars_of(one.row)
-        if turn and (one.row.type == ChatMessageType.USER or not bound.allows(len(turn) + 1, chars)):
+        begins = one.row.type == ChatMessageType.USER
+        if opened is not None and one.row.position > opened.asked:
+            begins = one.row.type != ChatMessageType.TOOL_EXECUTION_RESULT
+        if turn and (begins or not bound.allows(len(turn) + 1, chars)):
             yield turn
             turn, chars = [], chars_of(one.row)
         turn.append(one)
@@ -317,18 +389,31 @@ def read_memory(conversation: Conversation, window: Window) -> Retained[Entry]:
     return memory_of(conversation, window, entries)
 
 
-def plan_through(conversation: Conversation, memory: Retained[Entry], kept: int, through: int) -> CompactionPlan | None:
+def plan_through(
+    conversation: Conversation,
+    memory: Retained[Entry],
+    kept: int,
+    through: int,
+    opened: OpenedTurn | None = None,
+) -> CompactionPlan | None:
     """Plan a summary of what stands before the entry at the index ``kept``, and of what was evicted up to a position.
+
+    Args:
+        conversation: the conversation.
+        memory: its memory.
+        kept: the index.
+        through: the position.
+        opened: the last turn, if the summary covers a part of it.
 
     Returns:
         None if there is nothing new to summarise.
     """
     entries, latest = memory.entries(), _latest_summary(conversation)
-    end = min(_next_start(conversation, entries[kept:]), through + 1)
+    end = min(_next_start(conversation, entries[kept:], opened), through + 1)
     return _plan_of(
         conversation,
         list(_read_evicted(conversation, end, latest)),
-        [entry.row for entry in _leaving(memory, kept)],
+        [entry.row for entry in _leaving(memory, kept, opened)],
         _summaries(entries, latest),
         compacted_to=end,
     )
@@ -394,17 +479,20 @@ def _stands_for_result(row: Message) -> bool:
     return is_result and row.origin in (Origin.CLEARED, Origin.COPY)
 
 
-def _leaving(memory: Retained[Entry], kept: int) -> list[Entry]:
+def _leaving(memory: Retained[Entry], kept: int, opened: OpenedTurn | None) -> list[Entry]:
     """Return the entries that a summary replaces.
 
-    They are the entries before the index ``kept``, except system messages, summaries and pinned entries.
+    They are the entries before the index ``kept``, except system messages, summaries, pinned entries, and the question
+    of ``opened``.
     """
+    question = None if opened is None else opened.question
     entries = memory.entries()
     return [
         entry
         for start, end in memory.units(0, kept)
         for entry in entries[start:end]
         if not (memory.is_pinned(start, end) or entry.is_summary or entry.type is ChatMessageType.SYSTEM)
+        and entry is not question
     ]
 
 
@@ -487,21 +575,24 @@ def _last_position(row: Message) -> int:
     return row.covers_to if row.origin == Origin.SUMMARY else max(row.position, row.covers_to)
 
 
-def _next_start(conversation: Conversation, kept: Sequence[Entry]) -> int:
-    """Return the position before which a summary includes evicted messages: the start of the turns that stay.
+def _next_start(conversation: Conversation, kept: Sequence[Entry], opened: OpenedTurn | None) -> int:
+    """Return the position before which a summary includes evicted messages: the start of what stays.
 
-    The question of the current turn is not included, even if the window has evicted it.
+    The question of the current turn is not included, even if the window has evicted it, unless the summary covers a
+    part of this turn.
     """
-    question = (
-        rows_of(conversation)
-        .filter(type=ChatMessageType.USER.value, position__gte=conversation.compacted_to)
-        .exclude(origin=Origin.SUMMARY)
-        .order_by("-position")
-        .values_list("position", flat=True)
-        .first()
-    )
     first = min((entry.row.position for entry in kept if _has_own_place(entry)), default=conversation.next_position)
+    if opened is not None:
+        return first
+    since = _questions(conversation).filter(position__gte=conversation.compacted_to)
+    question = since.values_list("position", flat=True).first()
     return first if question is None else min(first, question)
+
+
+def _questions(conversation: Conversation) -> MessageQuerySet:
+    """Return the messages that begin turns, the latest first."""
+    rows = rows_of(conversation).filter(type=ChatMessageType.USER.value).exclude(origin=Origin.SUMMARY)
+    return rows.order_by("-position")
 
 
 def _has_own_place(entry: Entry) -> bool:

@@ -50,7 +50,8 @@ class NewCompactionSerializer(StrictSerializer):
     through = CountField(
         required=False,
         help_text="The position of the last message that the summary covers: the end of a turn, and not of the "
-        "last one. covers_to of a plan is such a position.",
+        "last one; or, in the last one, before the calls that `compact_keep_calls` keeps. covers_to of a plan is such "
+        "a position.",
     )
     text = serializers.CharField(
         required=False, help_text="The summary, which takes in the one before; spaces around it are taken off."
