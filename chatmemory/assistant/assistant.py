@@ -71,7 +71,8 @@ class Assistant:
 
     Older turns are summarised where ``compact_at`` of a conversation says so, by the setting ``SUMMARIZER`` or the
     assistant's own ``summarizer``: after a turn has given out its answer, in a thread of its own. No turn waits for it,
-    and if it fails, the memory stays as it is.
+    and if it fails, the memory stays as it is. With ``compact_keep_calls``, this also happens while tools of a turn
+    run.
 
     One assistant may be used by any number of threads and tasks at once.
     """

@@ -1,4 +1,4 @@
-"""Summaries and titles, which are made after turns, in threads that no turn waits for."""
+"""Summaries and titles, which are made after turns or during them, in threads that no turn waits for."""
 
 from __future__ import annotations
 
@@ -69,11 +69,11 @@ _threads = _Threads()
 
 
 class BackgroundTask(ABC):
-    """A kind of work that is done after a turn."""
+    """A kind of work that is done after a turn, or during it."""
 
     @abstractmethod
-    def key_of(self, lease: Lease) -> Hashable | None:
-        """Return the key of the work if a turn may have left some; no database is asked.
+    def key_of(self, lease: Lease, *, is_under_way: bool) -> Hashable | None:
+        """Return the key of the work if a turn may have left some, or has some while it goes on; no database is asked.
 
         Work with a key that waits already is not added.
         """
@@ -88,7 +88,7 @@ class BackgroundTask(ABC):
 
 
 class Summaries(BackgroundTask):
-    """The summaries that are made after the turns of one assistant."""
+    """The summaries that are made after the turns of one assistant, and between the tool calls of long ones."""
 
     def __init__(self, summarizer: Summarizer | None) -> None:
         """
@@ -97,8 +97,8 @@ class Summaries(BackgroundTask):
         """
         self._summarizer = summarizer
 
-    def key_of(self, lease: Lease) -> Hashable | None:
-        return lease.summary_key(self._summarizer)
+    def key_of(self, lease: Lease, *, is_under_way: bool) -> Hashable | None:
+        return lease.summary_key(self._summarizer, is_under_way=is_under_way)
 
     def do(self, lease: Lease) -> None:
         lease.summarize(self._summarizer)
@@ -117,13 +117,17 @@ class BackgroundTasks:
         """The kinds and keys of what has not begun."""
         self._left = 0
 
-    def add(self, lease: Lease) -> None:
+    def add(self, lease: Lease, *, is_under_way: bool = False) -> None:
         """Start the work that a turn has left, if any, without waiting for it.
 
         If very much is waiting already, the work is left to a later turn.
+
+        Args:
+            lease: the turn.
+            is_under_way: whether it goes on.
         """
         for kind in self._kinds:
-            key = kind.key_of(lease)
+            key = kind.key_of(lease, is_under_way=is_under_way)
             if key is not None:
                 self._add(kind, key, lease)
 

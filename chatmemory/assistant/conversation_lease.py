@@ -280,13 +280,15 @@ class ConversationLease(Lease):
         # Behind another question the model would answer that one.
         return None, None if is_last_question else asked_at
 
-    def summary_key(self, summarizer: Summarizer | None) -> Hashable | None:
+    def summary_key(self, summarizer: Summarizer | None, *, is_under_way: bool) -> Hashable | None:
         row = self._added_to
         if row is None or (summarizer is None and setting("SUMMARIZER") is None):
             return None
         if row.compact_at is None:
             if summarizer is not None:
                 warn_of_no_summaries()
+            return None
+        if is_under_way and row.compact_keep_calls is None:
             return None
         return (self._key.database, row.pk) if row.is_full or row.next_position > row.retained_count else None
 

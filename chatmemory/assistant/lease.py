@@ -181,10 +181,11 @@ class Lease(ABC):
         """
         return None, None
 
-    def summary_key(self, summarizer: Summarizer | None) -> Hashable | None:
+    def summary_key(self, summarizer: Summarizer | None, *, is_under_way: bool) -> Hashable | None:
         """Return the key of the conversation if a summary may be due since this turn added to it; no database is asked.
 
-        None is for memories that have no summaries, too, and for a project without a summarizer.
+        None is for memories that have no summaries, too, for a project without a summarizer, and for a turn that is
+        under way and that no summary may cover.
         """
         return None
 

@@ -31,6 +31,7 @@ from chatmemory.core.messages import (
     ToolExecutionResultMessage,
     UserMessage,
 )
+from chatmemory.core.summaries import is_summary_text
 
 if TYPE_CHECKING:
     from chatmemory.database.change import Change
@@ -336,12 +337,20 @@ def _require_answerable(
 
 
 def _opener(memory: Sequence[ChatMessage]) -> ChatMessage | None:
-    """Return the message before the calls and results that the memory ends with; None if it is not there."""
+    """Return the message before the calls and results that the memory ends with; None if it is not there.
+
+    A summary of older calls, which may come between, is returned only if there is no other message: the next summary
+    replaces it while the turn goes on.
+    """
+    summary = None
     for message in reversed(memory):
         is_call = isinstance(message, AiMessage) and message.tool_execution_requests
-        if not is_call and not isinstance(message, (ToolExecutionResultMessage, SystemMessage)):
+        if is_call or isinstance(message, (ToolExecutionResultMessage, SystemMessage)):
+            continue
+        if not (isinstance(message, UserMessage) and is_summary_text(message.text or "")):
             return message
-    return None
+        summary = summary or message
+    return summary
 
 
 def _is_in(memory: Sequence[ChatMessage], question: ChatMessage) -> bool:

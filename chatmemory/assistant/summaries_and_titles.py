@@ -346,8 +346,8 @@ class Titles(BackgroundTask):
     def __init__(self, model: ChatModel) -> None:
         self._model = model
 
-    def key_of(self, lease: Lease) -> Hashable | None:
-        return lease.title_key()
+    def key_of(self, lease: Lease, *, is_under_way: bool) -> Hashable | None:
+        return None if is_under_way else lease.title_key()
 
     def do(self, lease: Lease) -> None:
         def write(messages: Sequence[ChatMessage]) -> str:

@@ -127,6 +127,7 @@ class Turn:
                             time.sleep(seconds)
                         case RunTools(calls):
                             self._lease.rest()
+                            self._background.add(self._lease, is_under_way=True)
                             outcome = [self._tools.run(request, context) for request, context in calls]
                         case Ask(messages):
                             self._has_asked = True
@@ -159,6 +160,7 @@ class Turn:
                         case Pause(seconds):
                             await asyncio.sleep(seconds)
                         case RunTools(calls):
+                            self._background.add(self._lease, is_under_way=True)
                             outcome = await self._run_together(calls)
                         case Ask(messages):
                             self._has_asked = True

@@ -15,9 +15,22 @@ import pytest
 from django.db import connection, connections, transaction
 from django.test.utils import CaptureQueriesContext
 
-from chatmemory import ChatMessage, OpenAiTokenCountEstimator, TokenWindowChatMemory
+from chatmemory import (
+    AiMessage,
+    ChatMessage,
+    OpenAiTokenCountEstimator,
+    TokenWindowChatMemory,
+    ToolExecutionRequest,
+    ToolExecutionResultMessage,
+    UserMessage,
+)
 from chatmemory.assistant import Added, Assistant
 from chatmemory.assistant.conversation_lease import warn_of_no_summaries
+from chatmemory.formats.anthropic import to_anthropic
+from chatmemory.formats.gemini import to_gemini
+from chatmemory.formats.openai import to_openai
+from chatmemory.formats.responses import to_responses
+from chatmemory.formats.validity import Repair
 from chatmemory.models import Compaction, Conversation
 from chatmemory.signals import compaction_failed
 from chatmemory.stores import DjangoChatMemoryStore
@@ -25,6 +38,7 @@ from chatmemory.verification import verify
 from tests.database.test_async import run
 from tests.support.assistant_models import ScriptedModel, calling
 from tests.support.due_conversations import SUMMARY, BlockedSummarizer, due_conversation, texts
+from tests.support.factories import ConversationFactory
 from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -195,6 +209,77 @@ class TestAfterTheAnswer:
 def look() -> str:
     """Looks."""
     return "7 trains"
+
+
+class Counting:
+    """A summarizer that says how many messages the summaries so far cover."""
+
+    def __init__(self) -> None:
+        self.told: list[ChatMessage] = []
+
+    def __call__(self, messages: Sequence[ChatMessage], previous: str | None) -> str:
+        self.told += messages
+        return f"{len(self.told)} messages"
+
+
+class TestDuringALongTurn:
+    """One question, and 40 calls of tools."""
+
+    @pytest.fixture
+    def conversation(self) -> Conversation:
+        made: Conversation = ConversationFactory(limit=1000, compact_at=80, compact_keep=30, compact_keep_calls=2)
+        return made
+
+    def assistant(self, conversation: Conversation, summarizer: Any) -> tuple[Assistant, ScriptedModel]:
+        """An assistant whose tool waits until the summaries that are due are made, so that the outcome is certain."""
+
+        def look() -> str:
+            assert waits_for.wait_for_summaries(60)
+            return "train " * 60
+
+        answers = [AiMessage(None, [ToolExecutionRequest(f"id{number}", "look", "{}")]) for number in range(40)]
+        model = ScriptedModel(*answers, "Seven.", "Eight.")
+        waits_for = Assistant(model, memory=lambda _: conversation.memory, tools=[look], summarizer=summarizer)
+        return waits_for, model
+
+    @pytest.mark.parametrize("is_async", [False, True])
+    def test_summaries_are_made_while_it_goes_on(self, conversation: Conversation, is_async: bool) -> None:
+        summarizer = Counting()
+        assistant, model = self.assistant(conversation, summarizer)
+        if is_async:
+            assert run(assistant.achat(1, "How many?")).text == "Seven."
+        else:
+            assert assistant.chat(1, "How many?").text == "Seven."
+        assert len(model.asked) == 41
+        for number, messages in enumerate(model.asked):
+            assert messages[0].text == "How many?"
+            assert number < 15 or (messages[1].text or "").startswith("<summary>")
+            for write in (to_openai, to_responses, to_anthropic, to_gemini):
+                repairs: list[Repair] = []
+                write(messages, repairs.append)
+                assert not repairs
+        assert len(summarizer.told) > 60
+        assert [message.id for message in summarizer.told if isinstance(message, ToolExecutionResultMessage)] == [
+            f"id{number}" for number in range(len(summarizer.told) // 2)
+        ], "each call once, in order"
+        assert assistant.wait_for_summaries(60)
+        assert assistant.chat(1, "And now?").text == "Eight."
+        assert assistant.wait_for_summaries(60)
+        assert texts(conversation)[-2:] == ["And now?", "Eight."]
+
+    def test_a_turn_that_goes_on_without_a_message(self, conversation: Conversation) -> None:
+        conversation.memory.add(UserMessage("How many?"))
+        assistant, model = self.assistant(conversation, Counting())
+        assert assistant.chat(1).text == "Seven."
+        assert {messages[0].text for messages in model.asked} == {"How many?"}
+
+    def test_without_the_setting_they_wait_for_the_answer(self, conversation: Conversation) -> None:
+        conversation.memory.set_window(compact_keep_calls=None, whole_turns=True)
+        summarizer = Counting()
+        assistant, _ = self.assistant(conversation, summarizer)
+        assistant.chat(1, "How many?")
+        assert assistant.wait_for_summaries(60)
+        assert summarizer.told == []
 
 
 class TestWhose:
