@@ -224,8 +224,8 @@ class KeepForm(forms.Form):
         min_value=0,
         max_value=100,
         help_text=gettext_lazy(
-            "The last turns stay as they are, as many as fit this percent of the limit. The very last turn stays in "
-            "any case."
+            "The last turns stay as they are, as many as fit this percent of the limit. The very last turn stays, "
+            "except older tool calls if the window summarises them."
         ),
     )
 
