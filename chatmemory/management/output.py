@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -39,6 +39,14 @@ def output(path: str | Path | None, stdout: Any) -> Iterator[Any]:
         if isinstance(error, OSError):
             raise CommandError(f"--output: cannot write {path}: {error.strerror}.") from error
         raise
+
+
+def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the lines of a table: the first column on the left, the others on the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for name, *cells in rows:
+        numbers = (f"  {cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=True))
+        yield f"{name:<{widths[0]}}{''.join(numbers)}"
 
 
 # The seconds between two updates, and the width of the bar.
