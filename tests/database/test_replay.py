@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -23,8 +24,9 @@ from chatmemory.database.change import Target
 from chatmemory.database.operations.archive import take_back
 from chatmemory.database.operations.compact import apply_compaction
 from chatmemory.database.operations.compaction_plan import plan_compaction
+from chatmemory.database.operations.replay import PastMemory, memories_before
 from chatmemory.database.reading import is_answer, request_before
-from chatmemory.models import Conversation
+from chatmemory.models import Conversation, Message
 from tests.support.factories import ConversationFactory
 from tests.support.window_cases import fewer_on_servers
 
@@ -238,6 +240,15 @@ def act(conversation: Conversation, kind: str, argument: Any) -> None:
             change(argument.choice(positions))
 
 
+def past_memory(rows: Iterable[Message]) -> PastMemory:
+    """Return what ``memories_before`` says of these rows."""
+    rows = list(rows)
+    said = {row.position for row in rows if row.origin == "said"}
+    said |= {row.covers_from for row in rows if row.origin == "copy"}
+    summaries = sorted((row.covers_from, row.covers_to) for row in rows if row.origin == "summary")
+    return PastMemory(frozenset(said), tuple(summaries), sum(row.token_count for row in rows))
+
+
 @settings(max_examples=fewer_on_servers(150))
 @given(BOUNDS, WINDOWS, st.lists(ACTS, min_size=3, max_size=30))
 def test_the_replay_of_the_window_that_a_conversation_had_is_its_record(
@@ -249,7 +260,13 @@ def test_the_replay_of_the_window_that_a_conversation_had_is_its_record(
     recorded = conversation.memory.replay()
     assert conversation.memory.replay(limit=bound[1]) == recorded
     rows = list(conversation.messages.all())
-    requests = [request_before(row) for row in rows if is_answer(row)]
+    answers = [row for row in rows if is_answer(row)]
+    requests = [request_before(row) for row in answers]
+    for variants in ([None], [{"limit": bound[1]}]):
+        memories = memories_before(conversation, variants, [row.position for row in answers])
+        assert [(at, memory) for at, (memory,) in memories] == [
+            (answer.position, past_memory(request)) for answer, request in zip(answers, requests, strict=True)
+        ]
     assert recorded.input_tokens == sum(row.token_count for request in requests for row in request)
     assert recorded.requests == sum(row.type == "AI" and not row.synthetic for row in rows)
     assert recorded.evictions == sum(row.eviction_reason in ("window", "orphan", "tool_cleared") for row in rows)

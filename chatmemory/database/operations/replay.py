@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from bisect import bisect, insort
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
@@ -224,17 +224,86 @@ def replay(conversation: Conversation, variants: Sequence[WindowSettings | None]
         TypeError: a setting is unknown or is ``model``.
         ValueError: a setting is invalid.
     """
-    for settings in variants:
-        check_variant(settings or {})
-    variants = [None if settings is None else _varied(settings) for settings in variants]
-    # Never a replica, which may lack the latest messages.
-    database = router.db_for_write(Conversation, instance=conversation)
-    row = retry(database, lambda: Conversation.objects.using(database).get(pk=conversation.pk))
-    walks = [_walk(row, settings) for settings in variants]
+    row, walks = _walks(conversation, variants)
     for version in versions_of(row):
         for walk in walks:
             walk.go_to(version)
     return [walk.figures(missing=row.purged_count) for walk in walks]
+
+
+@dataclass(frozen=True)
+class PastMemory:
+    """What a memory contained before a message."""
+
+    said: frozenset[int]
+    """The positions of the messages whose text it contained, as they were said or as a copy."""
+
+    summaries: tuple[tuple[int, int], ...]
+    """The first and the last position that each of its summaries covers."""
+
+    tokens: int
+
+    def summarises(self, position: int) -> bool:
+        """Return whether a summary covers a message that the memory did not contain."""
+        return position not in self.said and any(first <= position <= last for first, last in self.summaries)
+
+
+def memories_before(
+    conversation: Conversation, variants: Sequence[WindowSettings | None], positions: Collection[int]
+) -> Iterator[tuple[int, list[PastMemory]]]:
+    """Yield some positions in order, each with the memory before its message for each variant.
+
+    As in the request before an answer, this is the memory before the change that added the message, and what this
+    change added before the message and kept. A position after all messages gets the last memory.
+
+    Args:
+        conversation: as for ``replay``.
+        variants: as for ``replay``.
+        positions: the positions.
+
+    Raises:
+        Conversation.DoesNotExist, TypeError, ValueError: as for ``replay``.
+    """
+    row, walks = _walks(conversation, variants)
+    waiting = sorted(set(positions), reverse=True)
+    for version in versions_of(row):
+        here: list[int] = []
+        while waiting and version.added and waiting[-1] <= version.added[-1].position:
+            here.append(waiting.pop())
+        before = [walk.entries() if here else [] for walk in walks]
+        for walk in walks:
+            walk.go_to(version)
+        for position in here:
+            pairs = zip(walks, before, strict=True)
+            yield position, [_memory([*kept, *walk.joined(version, position)]) for walk, kept in pairs]
+    for position in reversed(waiting):
+        yield position, [_memory(walk.entries()) for walk in walks]
+
+
+def _memory(entries: Iterable[PastEntry]) -> PastMemory:
+    said: set[int] = set()
+    summaries: list[tuple[int, int]] = []
+    tokens = 0
+    for entry in entries:
+        past = entry.past
+        tokens += past.token_count
+        if entry.is_summary and past.covers_from is not None and past.covers_to is not None:
+            summaries.append((past.covers_from, past.covers_to))
+        elif past.origin == Origin.COPY and past.covers_from is not None:
+            said.add(past.covers_from)
+        elif past.origin == Origin.SAID and not entry.is_placeholder:
+            said.add(past.position)
+    return PastMemory(frozenset(said), tuple(summaries), tokens)
+
+
+def _walks(conversation: Conversation, variants: Sequence[WindowSettings | None]) -> tuple[Conversation, list[Walk]]:
+    """Return the fresh row of a conversation, and a walk for each variant."""
+    for settings in variants:
+        check_variant(settings or {})
+    # Never a replica, which may lack the latest messages.
+    database = router.db_for_write(Conversation, instance=conversation)
+    row = retry(database, lambda: Conversation.objects.using(database).get(pk=conversation.pk))
+    return row, [_walk(row, None if settings is None else _varied(settings)) for settings in variants]
 
 
 def _varied(settings: WindowSettings) -> WindowSettings:
@@ -347,6 +416,15 @@ class Walk(ABC):
             self._fill += self._window.overhead + tokens if self._window.kind is WindowKind.TOKENS else size
             self._size_before, self._tokens_before = size, tokens
             cacheable, is_prefix = tokens, True  # for another answer of the same version
+
+    def entries(self) -> list[PastEntry]:
+        """Return the memory, in any order."""
+        return list(self._by_position.values())
+
+    def joined(self, version: Version, end: int) -> list[PastEntry]:
+        """Return what ``version``, the last one, added before a position and kept."""
+        found = (self._kept(past) for past in version.added if past.position < end)
+        return [entry for entry in found if entry is not None]
 
     def figures(self, missing: int) -> Replay:
         """Return the figures; ``missing`` is the number of deleted messages."""
