@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import or_
@@ -110,6 +111,11 @@ class Corpus:
             raise ValueError(
                 f"a search is limited to {MOST_CONVERSATIONS} conversations; filter them, for example by owner"
             )
+        self.unread = 0
+        """The number of positions that are not indexed, and so many that no search reads them."""
+
+        # The documents that there are: a bitmap, where -1 has all bits.
+        self._there = -1
         self._indexed_to = [0] * len(self._keys)
         self._parts = list(self._indexed())
         self._parts += self._unindexed()
@@ -130,6 +136,14 @@ class Corpus:
         if index and self._keys[index - 1] == conversation:
             return 8 * self._at[index - 1] + min(position, self._ends[index - 1])
         return 8 * (self._at[index] if index < len(self._at) else self._length)
+
+    def before(self, document: int) -> Corpus:
+        """Return the corpus without a document and those after it: of one conversation, what had been said then."""
+        past = copy(self)
+        past._there = (1 << document) - 1
+        past.facts = [plane & past._there for plane in self.facts]
+        past.documents = self.documents & past._there
+        return past
 
     @cached_property
     def facts(self) -> list[int]:
@@ -235,7 +249,7 @@ class Corpus:
                 missing.discard(key)
         if missing:
             raise ReplacedError
-        return {wanted: int.from_bytes(bitmap, "little") for wanted, bitmap in bitmaps.items()}
+        return {wanted: int.from_bytes(bitmap, "little") & self._there for wanted, bitmap in bitmaps.items()}
 
     def _indexed(self) -> Iterator[_Part]:
         for keys in chunks(self._keys):
@@ -251,6 +265,7 @@ class Corpus:
         tails = []
         for index, end in enumerate(self._ends):
             start = max(self._indexed_to[index], (end - MOST_UNINDEXED) // STEP * STEP)
+            self.unread += start - self._indexed_to[index]
             if start < end:
                 tails.append((index, start))
         for some in chunks(tails, _TAILS_AT_ONCE):

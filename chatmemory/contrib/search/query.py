@@ -82,7 +82,7 @@ def parse(text: str, *, prefix: bool = False) -> Query:
         if piece["no"]:
             excluded += required
             continue
-        terms += [token.text for unit in units for token in (unit[:-1] or unit if _is_run(unit) else unit)]
+        terms += [term for unit in units for term in _terms(unit)]
         if prefix and word is not None and required and piece.end() == len(text) and _reaches_end(units[-1], part):
             *others, last = required.pop()
             unfinished = last
@@ -98,6 +98,12 @@ def parse(text: str, *, prefix: bool = False) -> Query:
         prefix=unfinished,
         terms=(*dict.fromkeys(terms),)[:MOST_TERMS],
     )
+
+
+def any_word(text: str) -> Query:
+    """Return a query by relevance for the words of a text of any length. Quotes and hyphens have no meaning."""
+    terms = dict.fromkeys(term for unit in _units(tokens(text)) for term in _terms(unit))
+    return Query(terms=(*terms,)[:MOST_TERMS])
 
 
 def places(phrase: Sequence[str], steps: Sequence[str]) -> Iterator[int]:
@@ -144,6 +150,10 @@ def _is_run(unit: list[Token]) -> bool:
 
 def _reaches_end(unit: list[Token], part: str) -> bool:
     return max(token.end for token in unit) == len(part)
+
+
+def _terms(unit: list[Token]) -> list[str]:
+    return [token.text for token in (unit[:-1] or unit if _is_run(unit) else unit)]
 
 
 def _required(unit: list[Token]) -> tuple[str, ...]:

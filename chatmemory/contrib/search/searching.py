@@ -7,17 +7,19 @@ See ``score``.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property, reduce
 from operator import or_
+from typing import TypeVar
 from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
 from chatmemory.contrib.search import planes
 from chatmemory.contrib.search.corpus import Corpus, Range, ReplacedError
+from chatmemory.contrib.search.planes import Planes
 from chatmemory.contrib.search.postings import set_bits
 from chatmemory.contrib.search.query import Query, has_phrase, parse
 from chatmemory.contrib.search.score import LENGTH_BITS, LENT, NORMS, OWN, weight
@@ -39,6 +41,8 @@ MOST_HITS = 100
 
 _ATTEMPTS = 10
 _CHECKED_AT_ONCE = 100
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,24 +124,36 @@ def search(
     if query.is_empty:
         return []
     wanted = _Filters(since, until, types, evicted)
-    for _ in range(_ATTEMPTS):
-        try:
-            return _SEARCHES[order](Corpus(conversations), query, wanted, after).hits(conversations, limit)
-        except ReplacedError:
-            continue
-    raise RuntimeError("the index was replaced during each attempt to read it")
+    return with_corpus(
+        conversations, lambda corpus: _SEARCHES[order](corpus, query, wanted, after).hits(conversations, limit)
+    )
 
 
 asearch = as_async_read(search)
 """Async version of ``search``."""
 
 
+def with_corpus(conversations: QuerySet[Conversation], work: Callable[[Corpus], T]) -> T:
+    """Return the result of ``work``, which is called again if another process replaces the index meanwhile.
+
+    Raises:
+        RuntimeError: the index was replaced each time.
+        ValueError: there are too many conversations.
+    """
+    for _ in range(_ATTEMPTS):
+        try:
+            return work(Corpus(conversations))
+        except ReplacedError:
+            continue
+    raise RuntimeError("the index was replaced during each attempt to read it")
+
+
 @dataclass(frozen=True)
 class _Filters:
-    since: datetime | None
-    until: datetime | None
-    types: Collection[str]
-    evicted: bool | None
+    since: datetime | None = None
+    until: datetime | None = None
+    types: Collection[str] = ()
+    evicted: bool | None = None
 
     def documents(self, corpus: Corpus) -> int:
         found = corpus.documents
@@ -306,9 +322,29 @@ class _Relevance(_Search):
             score, document = _read_cursor(after, self.corpus)
             less, equal = planes.compare(scores, score, self.allowed)
             scores = planes.restrict(scores, less | (equal & ((1 << document) - 1)))
-        found = [(planes.number_at(scores, document), document) for document in set_bits(planes.greatest(scores, most))]
-        found.sort(reverse=True)
-        return [(document, _cursor(score, document, self.corpus), score) for score, document in found]
+        return [(document, _cursor(score, document, self.corpus), score) for score, document in _greatest(scores, most)]
+
+
+def most_relevant(corpus: Corpus, query: Query, choices: Iterable[int], most: int) -> list[list[int]]:
+    """Return the best documents of a corpus by relevance, the best first, for each of some choices among them.
+
+    Args:
+        corpus: the corpus, from which weights come.
+        query: a query without phrases and exclusions, such as that of ``query.any_word``.
+        choices: each choice as a bitmap of documents.
+        most: the maximum number of documents for each choice.
+
+    Raises:
+        ReplacedError: another process has replaced a segment of the index.
+    """
+    scores = _Relevance(corpus, query, _Filters(), "").scores
+    return [[document for _, document in _greatest(planes.restrict(scores, documents), most)] for documents in choices]
+
+
+def _greatest(scores: Planes, most: int) -> list[tuple[int, int]]:
+    """Return the greatest scores with their documents, the greatest first."""
+    found = [(planes.number_at(scores, document), document) for document in set_bits(planes.greatest(scores, most))]
+    return sorted(found, reverse=True)
 
 
 _SEARCHES: dict[str, type[_Search]] = {NEWEST: _Newest, RELEVANCE: _Relevance}
