@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,9 @@ from chatmemory.contrib.search import indexing
 from chatmemory.contrib.search.questions import Question
 from chatmemory.contrib.search.replaying import RecallFigures, areplay_recall, replay_recall
 from chatmemory.models import Conversation
-from tests.support.factories import ConversationFactory
+from demo_project.sample_loading import load_sample, read_samples
+from tests.support.factories import ConversationFactory, UserFactory
+from tests.support.paths import ROOT
 from tests.support.window_cases import fewer_on_servers
 
 pytestmark = pytest.mark.django_db
@@ -101,6 +105,12 @@ class TestRequests:
         assert replay(conversation)[0].requests == 5
         conversation.memory.add(AiMessage("Mimi and tea"))
         assert replay(conversation)[0].requests == 6
+
+    def test_what_a_program_put_into_the_memory_is_no_request(self) -> None:
+        conversation = chat()
+        conversation.memory.set([UserMessage("The user drinks tea")])
+        conversation.memory.add(AiMessage("Hello again"))
+        assert replay(conversation)[0].requests == 5
 
     def test_quotes_and_hyphens_of_a_message_exclude_nothing(self) -> None:
         conversation = ConversationFactory(window="messages", limit=2)
@@ -331,3 +341,16 @@ class TestCommand:
     def test_a_bad_option_is_refused(self, args: list[str]) -> None:
         with pytest.raises(CommandError):
             run(*args)
+
+
+def test_what_the_page_shows_is_what_the_command_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner = UserFactory()
+    for sample in read_samples():
+        load_sample(sample, owner, lambda: None)
+    text = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("search*.md"))
+    [questions] = re.findall(r'^```json\n(\{"conversation.*?)^```$', text, re.MULTILINE | re.DOTALL)
+    [command] = re.findall(r"^\$ python manage.py chatmemory_recall (.*)\n", text, re.MULTILINE)
+    [shown] = re.findall(r"^\$ python manage.py chatmemory_recall [^\n]*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "questions.jsonl").write_text(questions, encoding="utf-8")
+    assert run(*shlex.split(command)) == shown
