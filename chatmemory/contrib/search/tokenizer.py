@@ -217,12 +217,16 @@ def _moved(token: Token, starts: list[int]) -> Token:
 _SAME = str.maketrans(
     {"ł": "l", "đ": "d", "ø": "o", "ħ": "h", "ı": "i", "ŧ": "t", "æ": "ae", "œ": "oe", "ى": "ي", "ی": "ي", "ک": "ك"}
     | {"ة": "ه", "‐": "-"}
+    # Both say that a vowel is nasal, and which one is written differs from person to person.
+    | {"ँ": "ं"}
 )
 _DROPPED = re.compile(
     # Accents. Not of й, ў and ї: they are other letters than и, у and і, have keys of their own, and nobody writes one
     # for the other. But most people write е for ё.
     rf"[\u0300-\u0305\u0307\u0309-\u036f\u20d0-\u20ff\ufe20-\ufe2f\u1ab0-\u1aff\u1dc0-\u1dff{_VARIATIONS}{_IGNORED}]"
     r"|(?<![иуИУ])\u0306|(?<![іІ])\u0308|[\u0483-\u0489]"
+    # The dots that Devanagari has for foreign sounds, which many people leave out. ड़ and ढ़ are never without theirs.
+    r"|(?<=[कखगजफ])\u093c"
     # Points of Hebrew and Syriac; vowels and the long line of Arabic.
     r"|[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0730-\u074a]"
     r"|[\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u08d3-\u08ff]"
