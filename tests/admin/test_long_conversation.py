@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from chatmemory import UserMessage
 from chatmemory.models import Conversation
 from tests.support.factories import ConversationFactory
+from tests.support.kept import kept
 from tests.support.long_histories import conversation_of, sqlite_steps
 
 pytestmark = pytest.mark.django_db
@@ -35,14 +35,6 @@ def added_at_once(django_db_setup: None, django_db_blocker: Any) -> Iterator[lis
         for conversation, size in zip(made, (100, 250, 3_000), strict=True):
             conversation.memory.add(*[UserMessage(f"m{number}") for number in range(size)])
         yield made
-
-
-@contextmanager
-def kept(django_db_blocker: Any) -> Iterator[None]:
-    """What is written is there for the tests of a module, each of which is in a transaction inside of this one."""
-    with django_db_blocker.unblock(), transaction.atomic():
-        yield
-        transaction.set_rollback(True)
 
 
 @pytest.mark.parametrize("query", _QUERIES)
