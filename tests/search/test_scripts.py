@@ -29,10 +29,13 @@ SCRIPTS = json.loads((Path(__file__).parent / "scripts.json").read_text(encoding
 messages that answer them.
 """
 
+CHINESE = json.loads((Path(__file__).parent / "chinese.json").read_text(encoding="utf-8"))
+"""Some days of a longer conversation: ``messages``, and ``questions`` with the messages that answer them."""
+
 
 @pytest.fixture(scope="module")
 def conversations(django_db_setup: None, django_db_blocker: Any) -> Iterator[dict[str, Conversation]]:
-    """A conversation in each script. The first eight messages are in the index."""
+    """A conversation in each script, of one owner."""
     with kept(django_db_blocker):
         owner = UserFactory()
         yield {script: store(data["messages"], ConversationFactory(owner=owner)) for script, data in SCRIPTS.items()}
@@ -104,8 +107,8 @@ def test_models_find_the_best_messages_first(conversations: dict[str, Conversati
                 if not {*found[:3]} & {*expected}:
                     wrong[script, query] = found
     assert wrong == {}
-    # A message between two that match may be before both.
-    assert len(not_first) <= 20, not_first
+    # 13 of 414 are not. A message between two that match may be before both.
+    assert len(not_first) <= 15, not_first
 
 
 def test_all_conversations_together(conversations: dict[str, Conversation]) -> None:
@@ -113,3 +116,16 @@ def test_all_conversations_together(conversations: dict[str, Conversation]) -> N
     for _, kind, query, _ in QUERIES[::25]:
         for order in ORDERS:
             there.positions(query, order, prefix=kind == "typed")
+
+
+def test_questions_in_chinese() -> None:
+    there = searched(store(CHINESE["messages"], ConversationFactory()))
+    ranks = []
+    for question, expected in CHINESE["questions"].items():
+        there.positions(question, "newest")
+        found = there.positions(question, "relevance")
+        ranks.append(min((found.index(position) for position in expected if position in found), default=MOST_HITS))
+    assert len(ranks) == 100
+    # It was 87 and 78.
+    assert sum(rank < 10 for rank in ranks) >= 85
+    assert sum(rank < 3 for rank in ranks) >= 75
