@@ -118,9 +118,28 @@ def test_a_search_by_relevance_has_the_parts_of_identifiers_and_runs_too() -> No
     query = parse('What is user_id? 我爱北京 猫 "tea time" -milk')
     assert query.terms == (
         *("wwhat", "wis", "xuser_id", "wuser", "wid", "c我爱", "c爱北", "c北京", "c猫", "wtea", "wtime"),
+        *("c我", "c爱", "c北", "c京"),
     )
     assert query.quoted == (("wtea", "wtime"),)
     assert query.excluded == (("wmilk",),)
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("猫叫什么", ("c猫叫", "c叫什", "c什么", "c猫", "c叫", "c什", "c么")),
+        ("京のカ", ("c京の", "cのカ", "c京")),
+        ("한국어", ("c한국", "c국어")),
+    ],
+)
+def test_each_ideograph_counts_for_relevance(text: str, terms: tuple[str, ...]) -> None:
+    assert parse(text).terms == terms
+
+
+def test_pairs_count_before_ideographs() -> None:
+    terms = parse("".join(map(chr, range(0x4E00, 0x4E00 + 60)))).terms
+    assert len(terms) == MOST_TERMS
+    assert [len(term) for term in terms] == [3] * 59 + [2] * 5
 
 
 @pytest.mark.parametrize("text", ["", "  ", "-", '"', '""', "“”", "…", "-milk", '-"milk', "\x00\ud800"])

@@ -40,7 +40,11 @@ class Query:
     """For exact search while somebody types: the beginning of a token that must be there."""
 
     terms: tuple[str, ...] = ()
-    """For a search by relevance: the tokens that count, of words, phrases, prefix, and parts of identifiers."""
+    """For a search by relevance: the tokens that count, of words, phrases, prefix, and parts of identifiers.
+
+    Most words of Chinese have one or two characters, and a run does not say where they begin. So its pairs count, and
+    each ideograph, too.
+    """
 
     @property
     def is_empty(self) -> bool:
@@ -67,6 +71,7 @@ def parse(text: str, *, prefix: bool = False) -> Query:
     quoted: list[tuple[str, ...]] = []
     excluded: list[tuple[str, ...]] = []
     terms: list[str] = []
+    ideographs: list[str] = []
     unfinished: str | None = None
     room = MOST_TERMS
     for piece in _PIECE.finditer(text):
@@ -83,6 +88,7 @@ def parse(text: str, *, prefix: bool = False) -> Query:
             excluded += required
             continue
         terms += [term for unit in units for term in _terms(unit)]
+        ideographs += [token.text[:2] for unit in units for token in unit if _IDEOGRAPH.match(token.text)]
         if prefix and word is not None and required and piece.end() == len(text) and _reaches_end(units[-1], part):
             *others, last = required.pop()
             unfinished = last
@@ -96,7 +102,7 @@ def parse(text: str, *, prefix: bool = False) -> Query:
         quoted=(*dict.fromkeys(quoted),),
         excluded=(*dict.fromkeys(excluded),),
         prefix=unfinished,
-        terms=(*dict.fromkeys(terms),)[:MOST_TERMS],
+        terms=(*dict.fromkeys(terms + ideographs),)[:MOST_TERMS],
     )
 
 
@@ -129,6 +135,9 @@ _PIECE = re.compile(
     rf"(?:(?!{_ABBREVIATION})[{_OPEN}](?P<phrase>(?:{_ABBREVIATION}|[^{_CLOSE}])*)[{_CLOSE}]?"
     rf"|(?P<word>(?:{_ABBREVIATION}|[^\s{_OPEN}])+))"
 )
+
+
+_IDEOGRAPH = re.compile("c[\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003fffd]")
 
 
 def _units(found: list[Token]) -> list[list[Token]]:
