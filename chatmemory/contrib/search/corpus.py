@@ -170,10 +170,15 @@ class Corpus:
             found |= matching
         return found
 
-    def retained(self) -> int:
-        """Return the documents in the memories. A message of which the memory has a copy is in the memory."""
+    def retained(self, conversations: Collection[UUID] | None = None) -> int:
+        """Return the documents in the memories of these conversations, by default of all.
+
+        A message of which the memory has a copy is in the memory.
+        """
         bitmap = bytearray(self._length)
-        for keys in chunks(self._keys):
+        for keys in chunks(
+            self._keys if conversations is None else [key for key in conversations if key in self._keys]
+        ):
             rows = Message.objects.using(self.database).filter(conversation__in=keys, evicted_in__isnull=True)
             rows = rows.filter(origin__in=(Origin.SAID, Origin.COPY)).order_by()
             for key, position, covered in rows.values_list("conversation", "position", "covers_from"):

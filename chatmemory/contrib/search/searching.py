@@ -91,6 +91,7 @@ def search(
     until: datetime | None = None,
     types: Collection[str] = (),
     evicted: bool | None = None,
+    missing_from: Conversation | None = None,
 ) -> list[Hit]:
     """Return the messages of some conversations that match a query.
 
@@ -104,6 +105,7 @@ def search(
         since, until: find messages that were said at or after, and before, a time.
         types: find only messages of these types, such as ``"USER"``.
         evicted: find only evicted messages, or only retained ones.
+        missing_from: leave out the messages in the memory of this conversation, but not those of other memories.
 
     Raises:
         ValueError: an argument is invalid, or there are too many conversations.
@@ -123,7 +125,7 @@ def search(
     query = parse(text, prefix=prefix)
     if query.is_empty:
         return []
-    wanted = _Filters(since, until, types, evicted)
+    wanted = _Filters(since, until, types, evicted, missing_from)
     return with_corpus(
         conversations, lambda corpus: _SEARCHES[order](corpus, query, wanted, after).hits(conversations, limit)
     )
@@ -154,6 +156,7 @@ class _Filters:
     until: datetime | None = None
     types: Collection[str] = ()
     evicted: bool | None = None
+    missing_from: Conversation | None = None
 
     def documents(self, corpus: Corpus) -> int:
         found = corpus.documents
@@ -165,6 +168,8 @@ class _Filters:
         if self.evicted is not None:
             retained = corpus.retained()
             found &= ~retained if self.evicted else retained
+        if self.missing_from is not None:
+            found &= ~corpus.retained([self.missing_from.pk])
         return found
 
 
