@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from django.urls import URLPattern
     from django_stubs_ext import StrOrPromise
 
-    from chatmemory.core.messages import ChatMessage
+    from chatmemory.core.messages import ChatMessage, UserMessage
     from chatmemory.database.change import Change
     from chatmemory.models import Conversation
     from chatmemory.transfer.export import Line
@@ -42,6 +42,17 @@ class AdminPage:
     ``chatmemory.admin.views.staff_pages.conversation_or_404`` checks the permissions. With ``also="read_text"``, it
     also checks the permission to read message text, and ``record_read`` logs the access.
     """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recalled:
+    """What an app recalled for a message of the user: text of messages that the memory no longer contains."""
+
+    text: str
+    """The text that the model gets before the user's message. It is not stored."""
+
+    positions: tuple[int, ...] = ()
+    """The positions of the conversation's messages that it quotes."""
 
 
 class Capability:
@@ -74,6 +85,18 @@ class Capability:
         adds, and "What the model had" does not show them.
         """
         return messages
+
+    def recall(self, conversation: Conversation, message: UserMessage, tokens: int) -> Recalled | None:
+        """Return what the model gets with a message of the user, or None, for ``Assistant(recall="preload")``.
+
+        It is called once in a turn, outside of transactions. What it raises goes to the log, and nothing is recalled.
+
+        Args:
+            conversation: the conversation.
+            message: the message, which is in the memory already.
+            tokens: the maximum number of tokens of the text, as a message.
+        """
+        return None
 
     def anonymise(self, conversation: Conversation) -> None:
         """Delete the app's copies of a conversation's texts, in the transaction that deletes these texts.

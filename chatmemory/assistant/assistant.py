@@ -8,12 +8,12 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable
 from contextlib import aclosing, closing
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack
 
 from chatmemory.assistant.background import BackgroundTask, BackgroundTasks, Summaries
 from chatmemory.assistant.lease import Added, Lease, LocalLease
 from chatmemory.assistant.model import ChatModel, ModelFunction, Thinking, as_chat_model, name_of
-from chatmemory.assistant.steps import Plan
+from chatmemory.assistant.steps import Plan, Recall
 from chatmemory.assistant.summaries_and_titles import Titles
 from chatmemory.assistant.tools import OnToolError, Tool, Toolbox
 from chatmemory.assistant.turn import Turn
@@ -93,6 +93,7 @@ class Assistant:
         answer_tokens: int = 0,
         summarizer: Summarizer | None = None,
         title: bool = False,
+        recall: Literal["preload"] | Recall | None = None,
     ) -> None:
         """
         Args:
@@ -125,6 +126,12 @@ class Assistant:
                 ``ChatModelSummarizer``; by default that of the setting ``SUMMARIZER``. It is for memories in Django's
                 database only, and does nothing where ``compact_at`` is None.
             title: whether the model names conversations in Django's database that have no title, after the answer.
+            recall: ``"preload"`` searches for the text of each message of the user, by an installed app
+                (``chatmemory.contrib.search``), in what the memory of its conversation no longer contains. The model
+                gets what is found in a message before it, which is not stored. It has at most a tenth of a window of
+                tokens, for which the ``reserve`` is raised, or 1,000 tokens. A function looks up something else: it
+                takes the conversation, the message and the maximum number of tokens, and returns a
+                ``chatmemory.capabilities.Recalled`` or None. Only memories in Django's database recall something.
 
         Raises:
             TypeError: the model, the memory, a tool, a function or a number is something else.
@@ -153,6 +160,9 @@ class Assistant:
         if answer_tokens < 0:
             raise ValueError(f"answer_tokens must not be negative, but is: {answer_tokens}")
         self._answer_tokens = answer_tokens
+        if recall not in (None, "preload") and not callable(recall):
+            raise TypeError(f'recall must be "preload" or a function, but is: {recall!r:.100}')
+        self._recall = recall
         if math.isinf(turn_timeout):
             raise ValueError("turn_timeout must be finite: a killed process blocks its conversation for so long")
         self._model = as_chat_model(model)
@@ -381,6 +391,7 @@ class Assistant:
             model=name_of(self._model),
             tools=self._tools.definitions,
             answer_tokens=self._answer_tokens,
+            recall=_recall_of_app() if self._recall == "preload" else self._recall,
             context=context,
             most=most,
             also=also,
@@ -400,6 +411,24 @@ def running_turn(conversation: Conversation) -> int | None:
 
 MemoryProvider: TypeAlias = Callable[[Any], ChatMemory]
 """A function of a memory ID that returns its memory."""
+
+
+def _recall_of_app() -> Recall | None:
+    """Return the function of an installed app that recalls messages; None if no memory is in Django's database.
+
+    Raises:
+        RuntimeError: there is no such app.
+    """
+    if "chatmemory.models" not in sys.modules:
+        return None
+    from chatmemory.capabilities import hooks
+
+    found = hooks("recall")
+    if not found:
+        raise RuntimeError(
+            'recall="preload" needs an app that searches: add "chatmemory.contrib.search" to INSTALLED_APPS'
+        )
+    return found[0]
 
 
 def _kind_of(value: Any) -> str:

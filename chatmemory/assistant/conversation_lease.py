@@ -17,6 +17,7 @@ from chatmemory.assistant.calls import tokens_that_fit
 from chatmemory.assistant.errors import AnswerDeletedError, ContextTooLongError, TurnLostError
 from chatmemory.assistant.lease import Added, Lease
 from chatmemory.assistant.model import Usage
+from chatmemory.assistant.steps import Recall
 from chatmemory.assistant.tool_arguments import ToolContext
 from chatmemory.capabilities import hooks
 from chatmemory.compaction import compact_due
@@ -27,7 +28,7 @@ from chatmemory.core.memory import ChatMemory, WindowChatMemory
 from chatmemory.core.messages import AiMessage, ChatMessage, UserMessage
 from chatmemory.core.summaries import Summarizer
 from chatmemory.database import operations
-from chatmemory.database.change import Change
+from chatmemory.database.change import Change, MemorySize
 from chatmemory.database.connections import UtcNow, close_all, close_if_dead, give_back, retry
 from chatmemory.database.conversation_memory import ConversationMemory
 from chatmemory.database.idempotency import note_answer, places
@@ -150,16 +151,28 @@ class ConversationLease(Lease):
     def messages(self) -> list[ChatMessage]:
         return self._memory.messages()
 
-    def request(self) -> tuple[list[ChatMessage], list[ChatMessage]]:
-        sent = messages = self.messages()
+    def recall(self, recall: Recall, message: UserMessage, tools: str, tokens: int) -> Added | None:
+        conversation = self.conversation()
+        room = 0 if conversation is None else operations.room_to_recall(conversation, tools, tokens)
+        if conversation is None or room <= 0:
+            return None
+        try:
+            recalled = recall(conversation, message, room)
+        except Exception:  # an answer without it is better than none
+            _logger.exception("Nothing could be recalled in conversation %s", self.name)
+            return None
+        if recalled is None:
+            return None
+        return Added((), Change(conversation, size=MemorySize.of(conversation)), recalled=recalled)
+
+    def sent(self, memory: list[ChatMessage], request: list[ChatMessage]) -> list[ChatMessage]:
+        sent = request
         changes = hooks("sent")
         conversation = self.conversation() if changes else None
         if conversation is not None:  # it may have been erased meanwhile
             for change in changes:
                 sent = change(conversation, sent)
-            if isinstance(messages, MemoryMessages):
-                sent = messages.changed(sent)
-        return messages, sent
+        return memory.changed(sent) if isinstance(memory, MemoryMessages) and sent is not memory else sent
 
     def conversation(self) -> Conversation | None:
         memory = self._memory
@@ -209,10 +222,10 @@ class ConversationLease(Lease):
         self._has_answered = isinstance(last, AiMessage) and not last.tool_execution_requests
         return Added(tuple(messages), change)
 
-    def reserve(self, model: str, tools: str, tokens: int) -> Added | None:
+    def reserve(self, model: str, tools: str, tokens: int, *, recalls: bool = False) -> Added | None:
         target = replace(self._target(), precondition=self._require_own)
         try:
-            change = operations.reserve(target, model, tools, tokens)
+            change = operations.reserve(target, model, tools, tokens, recalls=recalls)
         except PinnedTooMuchError as error:
             _logger.warning("There is no room for tools in conversation %s: %s", self.name, error)
             return None
@@ -229,11 +242,11 @@ class ConversationLease(Lease):
             )
         return Added((), change) if change.gone else None
 
-    def calibrate(self, model: str, tools: str, usage: Usage | None) -> None:
+    def calibrate(self, model: str, tools: str, usage: Usage | None, recalled: str = "") -> None:
         if usage is None or not usage.input_tokens:
             return
         try:
-            operations.calibrate(self._target(), model, tools, usage.input_tokens)
+            operations.calibrate(self._target(), model, tools, usage.input_tokens, recalled)
         except Exception:  # no figure is worth an answer
             _logger.exception("The tokens of conversation %s could not be compared with those of the model", self.name)
 

@@ -16,12 +16,14 @@ from chatmemory.assistant.tool_arguments import ToolContext
 from chatmemory.core.entries import Entry
 from chatmemory.core.eviction import Retained
 from chatmemory.core.memory import ChatMemory, WindowChatMemory
-from chatmemory.core.messages import AiMessage, ChatMessage
+from chatmemory.core.messages import AiMessage, ChatMessage, UserMessage
 from chatmemory.core.summaries import Summarizer
 from chatmemory.core.tokens import OpenAiTokenCountEstimator, stored_count, tokens_of_request
 from chatmemory.core.window import Window, WindowKind
 
 if TYPE_CHECKING:
+    from chatmemory.assistant.steps import Recall
+    from chatmemory.capabilities import Recalled
     from chatmemory.database.change import Change
     from chatmemory.database.reading import MemoryBound
     from chatmemory.models import Conversation
@@ -38,6 +40,9 @@ class Added:
 
     usage: Usage | None = None
     """The tokens of the model's call whose answer this is; None for other messages, or if the model did not say."""
+
+    recalled: Recalled | None = None
+    """What the model gets with the user's message, if something was recalled for it. Then there are no messages."""
 
 
 class AdditionOptions(TypedDict, total=False):
@@ -114,10 +119,25 @@ class Lease(ABC):
     def messages(self) -> list[ChatMessage]:
         """Return the messages of the memory."""
 
-    def request(self) -> tuple[list[ChatMessage], list[ChatMessage]]:
-        """Return the messages of the memory, and those that the model is sent."""
-        messages = self.messages()
-        return messages, messages
+    def recall(self, recall: Recall, message: UserMessage, tools: str, tokens: int) -> Added | None:
+        """Return what the model gets with a message of the user, with a change of nothing; None if it gets nothing.
+
+        Args:
+            recall: looks it up.
+            message: the message, which is in the memory.
+            tools: the definitions of tools, as JSON; empty if there are none.
+            tokens: those of the answer.
+        """
+        return None
+
+    def sent(self, memory: list[ChatMessage], request: list[ChatMessage]) -> list[ChatMessage]:
+        """Return what the model is sent.
+
+        Args:
+            memory: the messages of the memory.
+            request: these, and what was recalled.
+        """
+        return request
 
     def conversation(self) -> Conversation | None:
         """Return the row of the conversation; None if the memory is not in Django's database, or has no row."""
@@ -147,18 +167,19 @@ class Lease(ABC):
             ValueError: ``idempotency_key``, ``most`` or ``also`` for a memory that is not in Django's database.
         """
 
-    def reserve(self, model: str, tools: str, tokens: int) -> Added | None:
+    def reserve(self, model: str, tools: str, tokens: int, *, recalls: bool = False) -> Added | None:
         """Keep room in a window of tokens for what a request has beside the memory; return the change if one leaves.
 
         Args:
             model: the name of the model that is asked.
             tools: the definitions of tools, as JSON; empty if there are none.
             tokens: for the answer.
+            recalls: whether there is room for what is recalled.
         """
         return None
 
-    def calibrate(self, model: str, tools: str, usage: Usage | None) -> None:
-        """Store the input tokens that the server reported for an answered request."""
+    def calibrate(self, model: str, tools: str, usage: Usage | None, recalled: str = "") -> None:
+        """Store the input tokens that the server reported for an answered request, with the text that was recalled."""
         return
 
     @abstractmethod

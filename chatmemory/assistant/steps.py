@@ -34,8 +34,13 @@ from chatmemory.core.messages import (
 from chatmemory.core.summaries import is_summary_text
 
 if TYPE_CHECKING:
+    from chatmemory.capabilities import Recalled
     from chatmemory.database.change import Change
     from chatmemory.database.reading import MemoryBound
+    from chatmemory.models import Conversation
+
+Recall: TypeAlias = "Callable[[Conversation, UserMessage, int], Recalled | None]"
+"""A function of a conversation, of a message of the user, and of the maximum number of tokens."""
 
 # Between tries to have the turn, in seconds.
 _FIRST_PAUSE = 0.01
@@ -103,6 +108,9 @@ class Plan:
     answer_tokens: int = 0
     """The tokens to keep free for the answer."""
 
+    recall: Recall | None = None
+    """Looks up what the model gets with the message that it answers."""
+
     context: Any = None
     """The data that the caller has for tools."""
 
@@ -128,9 +136,11 @@ def turn_steps(turn: Lease, plan: Plan, runs_together: Callable[[], bool]) -> St
         return
     question = opening.question
     results: list[ToolExecutionResultMessage] = []
+    beside = _Beside()
     for invocations in range(plan.max_invocations + 1):
-        question, answered = yield from _ask(turn, question, results[-1] if results else None, invocations > 0)
-        yield Do(partial(turn.calibrate, plan.model, plan.tools, answered.usage))
+        result = results[-1] if results else None
+        question, answered = yield from _ask(turn, plan, beside, question, result, invocations > 0)
+        yield Do(partial(turn.calibrate, plan.model, plan.tools, answered.usage, beside.text))
         answer = answered.message
         if not isinstance(answer, AiMessage):
             raise TypeError(f"the model must return an AiMessage, but returned: {type(answer).__name__}")
@@ -164,30 +174,70 @@ def turn_steps(turn: Lease, plan: Plan, runs_together: Callable[[], bool]) -> St
     )
 
 
+@dataclass
+class _Beside:
+    """What the requests of a turn have beside the memory: the same in all of them, so that each begins alike."""
+
+    is_known: bool = False
+    recalled: Recalled | None = None
+
+    @property
+    def text(self) -> str:
+        return "" if self.recalled is None else self.recalled.text
+
+
 def _ask(
-    turn: Lease, question: ChatMessage | None, result: ToolExecutionResultMessage | None, renews: bool
+    turn: Lease,
+    plan: Plan,
+    beside: _Beside,
+    question: ChatMessage | None,
+    result: ToolExecutionResultMessage | None,
+    renews: bool,
 ) -> Generator[Do | Ask | Added, Any, tuple[ChatMessage, Answered]]:
-    """Ask the model, once more with a smaller memory if the first request is too long for it.
+    """Ask the model; if the request is too long for it, without what was recalled, and then with a smaller memory.
 
     Returns:
         the message that is answered, and the answer.
     """
-    memory: list[ChatMessage]
-    sent: list[ChatMessage]
     refused: ContextTooLongError | None = None
     while True:
-        memory, sent = yield Do(turn.request)
+        memory: list[ChatMessage] = yield Do(turn.messages)
         question = _require_answerable(memory, question, result)
-        if renews or refused is not None:
+        if not beside.is_known:
+            beside.is_known = True
+            yield from _recall(turn, plan, beside, question)
+        sent: list[ChatMessage] = yield Do(partial(turn.sent, memory, _with_recalled(memory, question, beside)))
+        if renews:
             yield Do(turn.renew)
         outcome: Answered | ContextTooLongError = yield Ask(sent)
         if isinstance(outcome, Answered):
             return question, outcome
+        renews = True
+        if beside.recalled is not None:
+            beside.recalled = None
+            continue
         evicted: Added | None = None if refused is not None else (yield Do(partial(turn.make_room, outcome)))
         if evicted is None:
             raise outcome
         refused = outcome
         yield evicted
+
+
+def _recall(turn: Lease, plan: Plan, beside: _Beside, question: ChatMessage) -> Generator[Do | Added, Any, None]:
+    """Look up what the model gets with the question."""
+    if plan.recall is not None and isinstance(question, UserMessage):
+        added: Added | None = yield Do(partial(turn.recall, plan.recall, question, plan.tools, plan.answer_tokens))
+        if added is not None:
+            beside.recalled = added.recalled
+            yield added
+
+
+def _with_recalled(memory: list[ChatMessage], question: ChatMessage, beside: _Beside) -> list[ChatMessage]:
+    """Return the memory with what was recalled right before the question: the prompt cache keeps all before it."""
+    if beside.recalled is None:
+        return memory
+    at = max(index for index, message in enumerate(memory) if _is_in([message], question))
+    return [*memory[:at], UserMessage(beside.text), *memory[at:]]
 
 
 def _take(turn: Lease, patience: float) -> Generator[Do | Pause, Any, None]:
@@ -219,7 +269,9 @@ class _Opening:
 
 def _open(turn: Lease, plan: Plan) -> Generator[Do | Added, Any, _Opening]:
     """Add the messages that come before the model is asked."""
-    evicted: Added | None = yield Do(partial(turn.reserve, plan.model, plan.tools, plan.answer_tokens))
+    evicted: Added | None = yield Do(
+        partial(turn.reserve, plan.model, plan.tools, plan.answer_tokens, recalls=plan.recall is not None)
+    )
     if evicted is not None:
         yield evicted
     memory: list[ChatMessage] = yield Do(turn.messages)

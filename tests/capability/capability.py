@@ -7,7 +7,7 @@ from typing import Any
 
 from django.utils.html import format_html
 
-from chatmemory.capabilities import AdminPage, Capability
+from chatmemory.capabilities import AdminPage, Capability, Recalled
 from chatmemory.core.messages import SystemMessage
 from chatmemory.models import Message
 from chatmemory.verification import Finding
@@ -38,6 +38,10 @@ class Thumbs(Capability):
 
     def erased(self, conversation, positions):
         thumbs_of(conversation).filter(position__in=positions).delete()
+
+    def recall(self, conversation, message, tokens):
+        comments = thumbs_of(conversation).exclude(comment="").order_by("position").values_list("comment", flat=True)
+        return Recalled(text=f"The user commented: {'; '.join(comments)}") if comments else None
 
     def anonymise(self, conversation):
         thumbs_of(conversation).update(comment="")

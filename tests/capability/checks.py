@@ -102,6 +102,22 @@ class TestChanges:
         assert pinned == [{"type": "text", "text": "An animal.", "cache_control": {"type": "ephemeral"}}]
 
     @pytest.mark.django_db(transaction=True)
+    def test_an_assistant_sends_what_it_recalls(self, conversation: Conversation) -> None:
+        asked: list[list[Any]] = []
+
+        def speak(messages: Any) -> Any:
+            asked.append(list(messages))
+            yield AiMessage("Better?")
+
+        Thumb.objects.filter(conversation=conversation).update(comment="Wrong.")
+        Assistant(Speaker(speak), recall=Thumbs().recall).chat(conversation, "Really?")
+        [messages] = asked
+        comments = UserMessage(
+            "The user commented: " + "; ".join(["Wrong."] * Thumb.objects.exclude(comment="").count())
+        )
+        assert messages[-2:] == [comments, UserMessage("Really?")]
+
+    @pytest.mark.django_db(transaction=True)
     def test_a_conversation_that_is_erased_meanwhile(self) -> None:
         memory = MessageWindowChatMemory(max_messages=9, store=DjangoChatMemoryStore())
         said = Assistant(Speaker(lambda messages: iter(())), memory=memory).stream("default", "Hi.")

@@ -7,8 +7,9 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from chatmemory.capabilities import Capability
+from chatmemory.capabilities import Capability, Recalled
 from chatmemory.contrib.search import indexing
+from chatmemory.core.messages import UserMessage
 from chatmemory.models import Conversation, ConversationQuerySet
 from chatmemory.signals import messages_added
 from chatmemory.verification import Finding
@@ -16,6 +17,11 @@ from chatmemory.verification import Finding
 
 class SearchCapability(Capability):
     """The index of a conversation is erased and verified with it. It is not exported: it can be made again."""
+
+    def recall(self, conversation: Conversation, message: UserMessage, tokens: int) -> Recalled | None:
+        from chatmemory.contrib.search.preload import recall
+
+        return recall(conversation, message, tokens)
 
     def anonymise(self, conversation: Conversation) -> None:
         indexing.erase_all(conversation)

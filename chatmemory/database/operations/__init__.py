@@ -1,7 +1,14 @@
 """The changes of a conversation's memory. Each change is one transaction."""
 
 from chatmemory.database.operations.add import add
-from chatmemory.database.operations.change_window import calibrate, make_room, recount, reserve, set_window
+from chatmemory.database.operations.change_window import (
+    calibrate,
+    make_room,
+    recount,
+    reserve,
+    room_to_recall,
+    set_window,
+)
 from chatmemory.database.operations.clear_tool_results import clear_tool_results
 from chatmemory.database.operations.pin import pin, unpin
 from chatmemory.database.operations.rewrite import clear, erase, rewrite
@@ -17,6 +24,7 @@ __all__ = [
     "recount",
     "reserve",
     "rewrite",
+    "room_to_recall",
     "set_window",
     "unpin",
 ]

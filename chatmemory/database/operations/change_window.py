@@ -12,7 +12,7 @@ from django.db.models import Q
 
 from chatmemory.conf import setting
 from chatmemory.core.eviction import Retained
-from chatmemory.core.messages import ChatMessage
+from chatmemory.core.messages import ChatMessage, UserMessage
 from chatmemory.core.tokens import TokenCountEstimator, stored_count
 from chatmemory.core.window import Window, WindowKind
 from chatmemory.database.change import Change, Target, WindowTrial, write, write_columns
@@ -67,7 +67,32 @@ def set_window(target: Target, **settings: Unpack[WindowSettings]) -> Change:
     return target.change(work)
 
 
-def reserve(target: Target, model: str, tools: str, tokens: int) -> Change | None:
+TOKENS_TO_RECALL = 1000
+"""The tokens that are recalled with a message of the user at most if the window counts messages."""
+
+
+def share_to_recall(conversation: Conversation) -> int:
+    """Return the tokens that are recalled with a message of the user at most: a tenth of a window of tokens."""
+    return conversation.limit // 10 if conversation.window == WindowKind.TOKENS else TOKENS_TO_RECALL
+
+
+def room_to_recall(conversation: Conversation, tools: str, tokens: int) -> int:
+    """Return the tokens of what may be recalled now, besides the memory, the tools and the answer; it may be negative.
+
+    Args:
+        conversation: the conversation.
+        tools: the definitions of tools, as JSON; empty if there are none.
+        tokens: the tokens of the answer.
+    """
+    share = share_to_recall(conversation)
+    if conversation.window != WindowKind.TOKENS:
+        return share
+    used = conversation.retained_tokens + window_of(conversation).overhead + tokens
+    used += tokens_of_tools(tools, conversation.model) if tools else 0
+    return min(share, conversation.limit - used)
+
+
+def reserve(target: Target, model: str, tools: str, tokens: int, *, recalls: bool = False) -> Change | None:
     """Keep room in a window of tokens for what a request has beside the memory, unless there is enough already.
 
     Args:
@@ -76,6 +101,7 @@ def reserve(target: Target, model: str, tools: str, tokens: int) -> Change | Non
             server will count.
         tools: the definitions of tools, as JSON; empty if there are none.
         tokens: the tokens of the answer.
+        recalls: whether there is room for what is recalled.
 
     Returns:
         None if the reserve is already large enough.
@@ -88,6 +114,7 @@ def reserve(target: Target, model: str, tools: str, tokens: int) -> Change | Non
     if conversation is None or conversation.window != WindowKind.TOKENS:
         return None
     needed = tokens + (tokens_of_tools(tools, conversation.model) if tools else 0)
+    needed += share_to_recall(conversation) if recalls else 0
     if setting("CALIBRATE_TOKENS"):
         factor = TokenCalibration.factor(target.key.database, model)
         limit = conversation.limit - tokens
@@ -95,8 +122,10 @@ def reserve(target: Target, model: str, tools: str, tokens: int) -> Change | Non
     return set_window(target, reserve=needed) if needed > conversation.reserve else None
 
 
-def calibrate(target: Target, model: str, tools: str, reported: int) -> None:
+def calibrate(target: Target, model: str, tools: str, reported: int, recalled: str = "") -> None:
     """Note the input tokens of a request with the memory and ``tools``, as the model's server counted them.
+
+    The request also contains ``recalled``, the text of a message that is not in the memory, unless it is empty.
 
     Without ``CALIBRATE_TOKENS`` nothing is noted.
     """
@@ -104,6 +133,8 @@ def calibrate(target: Target, model: str, tools: str, reported: int) -> None:
     if row is None or not setting("CALIBRATE_TOKENS"):
         return
     tokens = row.retained_tokens + window_of(row).overhead + (tokens_of_tools(tools, row.model) if tools else 0)
+    if recalled:
+        tokens += estimator_for(row.model).estimate_token_count_in_message(UserMessage(recalled))
     TokenCalibration.note(target.key.database, model, estimated=tokens, reported=reported)
 
 

@@ -153,6 +153,7 @@ export class Turns extends EventTarget {
     for await (const chunk of chunks) {
       if (chunk.type === "text-delta") this.history.showAnswering((text += chunk.delta));
       else if (chunk.type === "reasoning-delta" && !text) this.history.showAnswering("", { isThinking: true });
+      else if (chunk.type === "data-memory" && chunk.data.recalled) continue; // nothing was stored
       else if (chunk.type === "data-memory") {
         text = "";
         await this.#apply(chunk.data);

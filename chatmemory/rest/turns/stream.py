@@ -22,7 +22,7 @@ from chatmemory.assistant import Added, Thinking, Turn, TurnLostError
 from chatmemory.assistant.assistant import running_turn
 from chatmemory.assistant.turn import TurnEvent
 from chatmemory.core.asynchronous import iterate_in_thread, start_task
-from chatmemory.database.change import Change, MemorySize
+from chatmemory.database.change import MemorySize
 from chatmemory.database.connections import close_all, give_back
 from chatmemory.database.reading import rows_of
 from chatmemory.formats import MessageFormat
@@ -59,9 +59,9 @@ class TurnStream:
         # The ID that to_ai_sdk() gives it.
         self._stream = UIMessageStream("answer" if question is None else f"answer-{question}")
 
-    def begin(self, changes: Iterable[Change], rows: Sequence[Message]) -> bytes:
-        """Return the beginning, with what was changed before the model is asked, and what is stored of the answer."""
-        return _bytes(self._stream.start(), *map(self._change, changes)) + self.rows(rows)
+    def begin(self, added: Iterable[Added], rows: Sequence[Message]) -> bytes:
+        """Return the beginning, with what was added before the model is asked, and what is stored of the answer."""
+        return _bytes(self._stream.start(), *map(self._change, added)) + self.rows(rows)
 
     def tell(self, answer: TurnAnswer) -> bytes:
         """Return all but the end for an answer that was given before: what the first request got, in fewer deltas."""
@@ -77,8 +77,8 @@ class TurnStream:
                 return _bytes(self._stream.text(event))
             case Thinking(text):
                 return _bytes(self._stream.thinking(text))
-            case Added(messages, change):
-                return _bytes(self._stream.said(messages), [] if change is None else self._change(change))
+            case Added(messages):
+                return _bytes(self._stream.said(messages), self._change(event))
         return b""
 
     def rows(self, rows: Sequence[Message]) -> bytes:
@@ -100,8 +100,12 @@ class TurnStream:
                 chunks = self._stream.error(safe_message(error))
         return _bytes(chunks) + DONE
 
-    def _change(self, change: Change) -> list[Chunk]:
-        return self._stream.memory(change_to_data(change.memory, change.added, change.evicted, self._format))
+    def _change(self, added: Added) -> list[Chunk]:
+        change, recalled = added.change, added.recalled
+        if change is None:
+            return []
+        data = change_to_data(change.memory, change.added, change.evicted, self._format)
+        return self._stream.memory(data if recalled is None else {**data, "recalled": list(recalled.positions)})
 
 
 class _Delivery:
@@ -149,7 +153,7 @@ class _Delivery:
 
     def _run(self, turn: Turn) -> None:
         with self._writing() as put:
-            put(self._stream.begin(self._answer.changes, self._answer.rows))
+            put(self._stream.begin(turn.added, self._answer.rows))
             with closing(turn.events()) as events:
                 for event in events:
                     put(self._stream.event(event))
@@ -157,7 +161,7 @@ class _Delivery:
     async def _arun(self, turn: Turn) -> None:
         """Async version of ``_run``."""
         with self._writing() as put:
-            put(self._stream.begin(self._answer.changes, self._answer.rows))
+            put(self._stream.begin(turn.added, self._answer.rows))
             async with aclosing(turn.aevents()) as events:
                 async for event in events:
                     put(self._stream.event(event))
