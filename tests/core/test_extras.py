@@ -10,7 +10,8 @@ import importlib, os, sys
 
 os.environ["DJANGO_SETTINGS_MODULE"] = "demo_project.settings"
 for name in (
-    "agents", "anthropic", "google.genai", "langchain_core", "langgraph", "llama_index", "openai", "pydantic_ai"
+    "agents", "anthropic", "google.adk", "google.genai", "langchain_core", "langgraph", "llama_index", "openai",
+    "pydantic_ai",
 ):
     sys.modules[name] = None  # as if it were not installed
 
@@ -34,6 +35,11 @@ EXTRAS = {
     "chatmemory.contrib.llama_index": "llama-index",
     "chatmemory.contrib.openai_agents": "openai-agents",
     "chatmemory.contrib.pydantic_ai": "pydantic-ai",
+    "chatmemory.contrib.search.frameworks.google_adk": "google-adk",
+    "chatmemory.contrib.search.frameworks.langchain": "langchain",
+    "chatmemory.contrib.search.frameworks.llama_index": "llama-index",
+    "chatmemory.contrib.search.frameworks.openai_agents": "openai-agents",
+    "chatmemory.contrib.search.frameworks.pydantic_ai": "pydantic-ai",
 }
 
 

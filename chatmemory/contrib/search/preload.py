@@ -43,7 +43,7 @@ def recall(conversation: Conversation, message: UserMessage, tokens: int) -> Rec
         message: the message.
         tokens: the maximum number of tokens of the text, as a message.
     """
-    query = _query(message)
+    query = query_of(" ".join(content.text for content in message.contents if isinstance(content, TextContent)))
     if not query:
         return None
     chosen: list[Result] = []
@@ -59,11 +59,10 @@ def recall(conversation: Conversation, message: UserMessage, tokens: int) -> Rec
     return Recalled(text=_text(conversation, chosen), positions=tuple(sorted(positions)))
 
 
-def _query(message: UserMessage) -> str:
+def query_of(text: str) -> str:
     """Return the text of a message as the words of a query: people do not know that it is one."""
-    text = " ".join(content.text for content in message.contents if isinstance(content, TextContent))
     plain = _OPERATORS.sub(" ", unicodedata.normalize("NFKC", text[:LONGEST_QUERY]))
-    return plain[:LONGEST_QUERY]
+    return plain[:LONGEST_QUERY].strip()
 
 
 def _text(conversation: Conversation, chosen: Sequence[Result]) -> str:

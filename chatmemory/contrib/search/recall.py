@@ -71,6 +71,25 @@ class Scope:
         rows = Conversation.objects.owned_by(owner)
         return cls(rows if current is None else rows.using(current._state.db), current)
 
+    @classmethod
+    def named(cls, memory_id: str | None, owner: Any = None, *, of_owner: bool = False) -> Scope:
+        """Return what may be found for the conversation with a memory ID, as it is now.
+
+        Args:
+            memory_id: the memory ID. A conversation that does not exist finds nothing of its own. None: there is no
+                current conversation, and ``of_owner`` is implied.
+            owner: the user who owns it; None for one without an owner.
+            of_owner: whether the owner's other conversations are searched, too.
+
+        Raises:
+            ValueError: ``owner`` is an anonymous or unsaved user, or None with ``of_owner``.
+        """
+        if memory_id is None:
+            return cls.of_owner(owner)
+        rows = Conversation.objects.named(owner, memory_id)
+        current = rows.first()
+        return cls.of_owner(owner, current) if of_owner else cls(rows, current)
+
     def has_in_memory(self, row: Message) -> bool:
         """Return whether a message is in the memory that the model has."""
         return row.is_retained and self.current is not None and self.current.pk == row.conversation_id
@@ -100,6 +119,22 @@ class Result:
 
     quotations: list[Quotation] = field(default_factory=list)
     """In the order said."""
+
+    def to_data(self) -> dict[str, Any]:
+        """Return what is known of the message that was found, as JSON values, for the metadata of frameworks."""
+        hit = self.found[0]
+        return {
+            "conversation": str(hit.conversation.pk),
+            "memory_id": hit.conversation.memory_id,
+            "position": hit.position,
+            "type": hit.type.value,
+            "text": hit.text,
+            "score": hit.score,
+            "said_at": hit.created_at.isoformat(),
+            "is_retained": hit.is_retained,
+            "evicted_at": None if hit.evicted_at is None else hit.evicted_at.isoformat(),
+            "eviction_reason": None if hit.eviction_reason is None else hit.eviction_reason.value,
+        }
 
 
 def results(
@@ -227,19 +262,21 @@ PREFACE = (
 """What the tool says before results."""
 
 
-def written(found: Iterable[Result], *, current: Conversation | None = None) -> str:
+def written(found: Iterable[Result], *, current: Conversation | None = None, id_name: str = "") -> str:
     """Return results as elements: ``result``, and in it ``message`` with ``from``, ``said``, ``left`` and ``because``.
 
     Args:
         found: the results.
         current: the conversation of the model. Results of other conversations have a title.
+        id_name: the name of an attribute for the primary key of a result's conversation; by default there is none.
     """
-    return "\n".join(_written(result, current) for result in found)
+    return "\n".join(_written(result, current, id_name) for result in found)
 
 
-def _written(result: Result, current: Conversation | None) -> str:
+def _written(result: Result, current: Conversation | None, id_name: str) -> str:
     other = result.conversation
     title = "" if current is not None and other.pk == current.pk else _attribute("conversation", _title(other))
+    title += _attribute(id_name, str(other.pk)) if id_name else ""
     messages = "\n".join(map(_written_message, result.quotations))
     return f"<result{title}>\n{messages}\n</result>"
 

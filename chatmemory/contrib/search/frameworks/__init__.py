@@ -1,0 +1,1 @@
+"""Recall for other frameworks, by their own protocols: a module for each."""
