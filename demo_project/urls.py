@@ -9,6 +9,7 @@ from demo_project.chat import views
 urlpatterns = [
     path("", views.chat, name="chat"),
     path("chat/<uuid:conversation_id>/", views.chat, name="chat-of"),
+    path("chat/<uuid:conversation_id>/recall/", views.recall, name="recall"),
     path("new/", views.new_chat, name="new-chat"),
     path("sign-in/", views.sign_in, name="sign-in"),
     path("sign-out/", LogoutView.as_view(next_page="sign-in"), name="sign-out"),

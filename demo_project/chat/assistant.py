@@ -5,7 +5,9 @@ from __future__ import annotations
 from django.http import HttpRequest
 
 from chatmemory.assistant import Assistant
+from chatmemory.contrib.search.tool import conversation_search
 from demo_project.chat import titles  # noqa: F401 - listens from now on
+from demo_project.chat.recall import is_recall_on
 from demo_project.chat.speakers import EmbeddedBot, chosen_speaker
 from demo_project.chat.tools import TOOLS
 
@@ -18,9 +20,10 @@ _MAX_INVOCATIONS = 6
 def assistant(request: HttpRequest) -> Assistant:
     """Return an assistant with the model that the environment names."""
     speaker = chosen_speaker()
+    recall = [conversation_search()] if is_recall_on(request) else []
     return Assistant(
         speaker,
-        tools=TOOLS,
+        tools=[*TOOLS, *recall],
         max_sequential_tools_invocations=_MAX_INVOCATIONS,
         title=not isinstance(speaker, EmbeddedBot),
     )

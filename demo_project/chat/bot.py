@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from datetime import datetime
+from html import unescape
 from itertools import takewhile
 
 from chatmemory import AiMessage, ChatMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
+from chatmemory.assistant import ToolSpecification
+from chatmemory.contrib.search.recall import TOOL_NAME
 from demo_project.chat.summarizer import is_summary, quotes, text_of
 from demo_project.chat.tools import look_up_order
 
@@ -19,6 +23,7 @@ _I_AM = (
 )
 _NOTED = "Noted: I know it as long as your message is in my memory."
 _FORGOTTEN = "I find nothing about that in my memory. If you told me, I have forgotten it, or you used other words."
+_NEVER_TOLD = "I find nothing about that, neither in my memory nor in what has left it."
 _WHICH = "Which order? Ask me with its number, for example: where is order 1001?"
 
 _ORDER = re.compile(r"\b(?:orders?|parcels?|packages?|bestellung(?:en)?)\b|注文|订单|訂單", re.IGNORECASE)
@@ -52,9 +57,11 @@ _FUNCTION_WORD = re.compile(
 _WORD = re.compile(r"[\u4e00-\u9fff]|[\u30a1-\u30ff]+|[^\W\u3040-\u30ff\u4e00-\u9fff]+")
 
 
-def answer(messages: Sequence[ChatMessage]) -> AiMessage:
+def answer(messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification] = ()) -> AiMessage:
     """Return the bot's answer, or its calls of tools. It uses nothing but ``messages``."""
     results = [*takewhile(lambda message: isinstance(message, ToolExecutionResultMessage), reversed(messages))]
+    if results and _is_recalled(results[0]):
+        return AiMessage(_recalled(text_of(results[0])))
     if results:
         told = " ".join(filter(None, map(text_of, reversed(results))))
         return AiMessage(told or "The tools gave me nothing that I can read.")
@@ -74,6 +81,10 @@ def answer(messages: Sequence[ChatMessage]) -> AiMessage:
     if _is_statement(said):
         return AiMessage(_NOTED)
     found = _recall(said, messages)
+    asked = _words(said)
+    if not found and asked and any(tool.name == TOOL_NAME for tool in tools):
+        query = json.dumps({"query": " ".join(sorted(asked))})
+        return AiMessage(None, [ToolExecutionRequest(f"call_{len(messages)}", TOOL_NAME, query)])
     if not found:
         return AiMessage(_WHICH if _ORDER.search(said) else _FORGOTTEN)
     return AiMessage("\n".join(["You said:", *(f"“{text}”" for text in found)]))
@@ -87,6 +98,24 @@ def _recall(question: str, messages: Sequence[ChatMessage]) -> list[str]:
         return statements
     best = max(reversed(statements), key=lambda said: len(asked & _words(said)), default="")
     return [best] if asked & _words(best) else []
+
+
+def _is_recalled(message: ChatMessage) -> bool:
+    return isinstance(message, ToolExecutionResultMessage) and message.tool_name == TOOL_NAME
+
+
+_QUOTATION = re.compile(r'<message from="user" said="([^"]*)"[^>]* found="yes">(.*?)</message>', re.DOTALL)
+
+
+def _recalled(result: str) -> str:
+    """Return what the tool found of the user's statements: the best one."""
+    for when, text in _QUOTATION.findall(result):
+        said = " ".join(unescape(text).split())
+        if _is_statement(said):
+            day, _space, moment = when.partition(" ")
+            time = datetime.fromisoformat(moment)
+            return f"I no longer have that in mind, but on {day} {time:%Y-%m-%d at %H:%M} you told me:\n“{said}”"
+    return _NEVER_TOLD
 
 
 def _is_statement(said: str) -> bool:

@@ -28,7 +28,7 @@ class EmbeddedBot(Speaker):
         self.name = _("the built-in bot, no network")
 
     def stream(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> Iterator[str | AiMessage]:
-        whole = answer(messages)
+        whole = answer(messages, tools)
         for word in _words(whole):
             yield word
             time.sleep(PAUSE)
@@ -37,7 +37,7 @@ class EmbeddedBot(Speaker):
     async def astream(
         self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]
     ) -> AsyncIterator[str | AiMessage]:
-        whole = answer(messages)
+        whole = answer(messages, tools)
         for word in _words(whole):
             yield word
             await asyncio.sleep(PAUSE)

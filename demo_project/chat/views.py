@@ -16,11 +16,12 @@ from django.views.decorators.http import require_POST, require_safe
 
 from chatmemory.models import Conversation
 from demo_project.chat.conversations import latest_chat, start_chat
+from demo_project.chat.recall import is_recall_on, switch_recall
 from demo_project.chat.security import strict
 from demo_project.chat.speakers import chosen_speaker
 from demo_project.demo_user import USERNAME
 
-__all__ = ["chat", "new_chat", "sign_in"]
+__all__ = ["chat", "new_chat", "recall", "sign_in"]
 
 sign_in = strict(
     LoginView.as_view(
@@ -43,8 +44,21 @@ def chat(request: HttpRequest, conversation_id: UUID | None = None) -> HttpRespo
     conversation = Conversation.objects.owned_by(request.user).filter(pk=conversation_id).first()
     if conversation is None:
         return render(request, "demo/missing.html", status=404)
-    context = {"conversation": conversation, "model": chosen_speaker().name, "docs": _docs()}
+    context = {
+        "conversation": conversation,
+        "model": chosen_speaker().name,
+        "docs": _docs(),
+        "has_recall": is_recall_on(request),
+    }
     return render(request, "demo/chat.html", context)
+
+
+@require_POST
+@login_required(login_url="sign-in")
+def recall(request: HttpRequest, conversation_id: UUID) -> HttpResponse:
+    """Switch recall on or off, and return to the chat."""
+    switch_recall(request)
+    return redirect("chat-of", conversation_id)
 
 
 @require_POST

@@ -17,6 +17,7 @@ from chatmemory import (
     ToolExecutionResultMessage,
     UserMessage,
 )
+from chatmemory.assistant import ToolSpecification
 from chatmemory.assistant.tools import Toolbox
 from demo_project.chat.bot import answer
 from demo_project.chat.tools import TOOLS
@@ -151,3 +152,46 @@ class TestTool:
         result = toolbox.run(ToolExecutionRequest("1", "look_up_order", '{"number": "77"}'))
         assert result.is_error
         assert "There is no order 77" in result.text
+
+
+RECALL = [ToolSpecification("conversation_search", "", {})]
+
+
+class TestRecall:
+    FOUND = (
+        "These are quotations.\n<results>\n<result>\n"
+        '<message from="user" said="Monday 2026-11-02 08:00+00:00" left="…" because="…" found="yes">What is my name?'
+        "</message>\n"
+        '<message from="user" said="Tuesday 2026-11-03 14:05+00:00" left="…" because="…" found="yes">'
+        "My name is Ann &amp; &lt;Bob&gt;</message>\n"
+        '<message from="assistant" said="Tuesday 2026-11-03 14:05+00:00" found="yes">Her name is Eve.</message>\n'
+        "</result>\n</results>"
+    )
+
+    def test_it_looks_for_what_it_does_not_find(self) -> None:
+        [request] = answer([UserMessage("What is my name?")], RECALL).tool_execution_requests
+        assert (request.name, request.arguments) == ("conversation_search", '{"query": "name"}')
+        known = [UserMessage("My name is Ann"), UserMessage("What is my name?")]
+        assert not answer(known, RECALL).tool_execution_requests
+
+    @pytest.mark.parametrize("text", ["Hello", "My name is Ann", "What do you know about me?", "Where is order 1001?"])
+    def test_it_does_not_look_for_anything_else(self, text: str) -> None:
+        names = {request.name for request in answer([UserMessage(text)], RECALL).tool_execution_requests}
+        assert "conversation_search" not in names
+
+    def test_it_says_when_it_was_told(self) -> None:
+        result = ToolExecutionResultMessage("1", "conversation_search", self.FOUND)
+        said = answer([UserMessage("What is my name?"), result], RECALL).text
+        assert said == (
+            "I no longer have that in mind, but on Tuesday 2026-11-03 at 14:05 you told me:\n“My name is Ann & <Bob>”"
+        )
+
+    def test_it_remembers_what_it_repeated(self) -> None:
+        result = ToolExecutionResultMessage("1", "conversation_search", self.FOUND)
+        repeated = answer([UserMessage("What is my name?"), result], RECALL)
+        assert talk("What is my name?", memory=[repeated]) == "You said:\n“My name is Ann & <Bob>”"
+
+    def test_what_was_never_told(self) -> None:
+        result = ToolExecutionResultMessage("1", "conversation_search", "Nothing was found. Try other words.")
+        said = answer([UserMessage("What is my name?"), result], RECALL).text
+        assert said == "I find nothing about that, neither in my memory nor in what has left it."

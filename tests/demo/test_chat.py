@@ -124,6 +124,27 @@ class TestAssistant:
         assert "forgotten" in answers[-1]
         assert "Ann" not in answers[-1]
 
+    def test_with_recall_it_finds_again_what_left_the_memory(self, api: Client, conversation: Conversation) -> None:
+        page = f"/chat/{conversation.pk}/"
+        assert "Recall: off" in api.get(page).content.decode()
+        assert api.post(f"{page}recall/")["Location"] == page
+        assert "Recall: on" in api.get(page).content.decode()
+        said = ["My name is Ann", "Hello", "Hello", "Hello", "Hello", "What is my name?"]
+        answers = [events_of(api, conversation, text)[-2]["added"][0]["text"] for text in said]
+        assert re.fullmatch(
+            r"I no longer have that in mind, but on \w+day [-\d]+ at [\d:]+ you told me:\n“My name is Ann”", answers[-1]
+        )
+        assert types(conversation)[-4:] == ["USER", "AI", "TOOL_EXECUTION_RESULT", "AI"]
+        api.post(f"{page}recall/")
+        events_of(api, conversation, "Hello")
+        for _ in range(4):
+            events_of(api, conversation, "Hello")
+        assert "forgotten" in events_of(api, conversation, "What is my name?")[-2]["added"][0]["text"]
+
+    def test_only_who_signed_in_switches_recall(self, conversation: Conversation) -> None:
+        response: Any = Client().post(f"/chat/{conversation.pk}/recall/")
+        assert response["Location"].startswith("/sign-in/")
+
     def test_it_goes_on_after_a_call_whose_result_is_missing(self, api: Client, conversation: Conversation) -> None:
         request = ToolExecutionRequest(id="1", name="look_up_order", arguments='{"number": "1001"}')
         conversation.memory.add(UserMessage("Where is order 1001?"), AiMessage(tool_execution_requests=[request]))
