@@ -12,13 +12,18 @@ from django.test import Client
 
 from chatmemory import AiMessage, ChatMessage, OpenAiTokenCountEstimator, UserMessage
 from chatmemory.assistant import Added, Answered, Assistant, ContextTooLongError, Usage
+from chatmemory.assistant.anthropic import AnthropicChatModel
 from chatmemory.capabilities import Recalled, hooks
 from chatmemory.core.messages import ToolExecutionResultMessage
 from chatmemory.models import Conversation, TokenCalibration
+from tests.assistant.test_anthropic_cache import PromptCache
 from tests.database.test_async import run
+from tests.support.anthropic_server import AnthropicServer, anthropic_server, call, message, text, thinking
 from tests.support.assistant_models import ScriptedModel, calling
 from tests.support.factories import ConversationFactory
 from tests.support.turns import ask, chunks_of, stream
+
+__all__ = ["anthropic_server"]
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -27,8 +32,8 @@ COUNT = OpenAiTokenCountEstimator("gpt-4o")
 
 def forgotten(*texts: str, limit: int = 4, **fields: Any) -> Conversation:
     conversation: Conversation = ConversationFactory(**{"window": "messages", "limit": limit, **fields})
-    for text in (*texts, "Fill one.", "Fill two."):
-        conversation.memory.add(UserMessage(text), AiMessage("Noted."))
+    for said in (*texts, "Fill one.", "Fill two."):
+        conversation.memory.add(UserMessage(said), AiMessage("Noted."))
     return conversation
 
 
@@ -313,3 +318,37 @@ class TestOtherFunctions:
             monkeypatch.undo()
             hooks.cache_clear()
         assert not conversation.messages.exists()
+
+
+class TestProviders:
+    def test_signed_thinking_goes_back_in_its_turn_only(self, anthropic_server: AnthropicServer) -> None:
+        conversation = forgotten("Kiwi is old.")
+        conversation.memory.set_window(limit=50)
+        assistant = Assistant(AnthropicChatModel("claude-tiny"), tools=[look], recall="preload")
+        say = anthropic_server.say
+        say(200, "application/json", message(thinking("Look."), call("c", "look", {}), stop="tool_use"))
+        say(200, "application/json", message(thinking("Tell."), text("Old.")))
+        assistant.chat(conversation, "Which kiwi?")
+        first, second = anthropic_server.requests
+        assert "<recalled>" in str(first["messages"])
+        assert second["messages"][: len(first["messages"])] == first["messages"]
+        assert thinking("Look.") in second["messages"][-2]["content"]
+        say(200, "application/json", message(text("Yes.")))
+        assistant.chat(conversation, "Really?")
+        assert "thinking" not in str(anthropic_server.requests[-1]["messages"]), "it was bound to what was recalled"
+
+    def test_what_comes_before_it_is_read_from_the_cache(self, anthropic_server: AnthropicServer) -> None:
+        conversation = ConversationFactory(limit=4000, low_water=60, whole_turns=True)
+        assistant = Assistant(AnthropicChatModel("claude-tiny", cache=True), tools=[look], recall="preload")
+        say = anthropic_server.say
+        for number in range(40):
+            if number % 3 == 0:
+                say(200, "application/json", message(call(f"c{number}", "look", {}), stop="tool_use"))
+            say(200, "application/json", message(text(f"Answer {number}. " + "word " * 40)))
+            assistant.chat(conversation, f"Question {number} about kiwi {number % 7}: " + "word " * 40)
+        cache = PromptCache()
+        for request in anthropic_server.requests:
+            cache.take(request)
+        with_recall = [request for request in anthropic_server.requests if "<recalled>" in str(request["messages"])]
+        assert len(with_recall) > 10
+        assert cache.read >= 0.97 * cache.possible > 0
