@@ -127,7 +127,9 @@ class TestOneConversation:
         call = ToolExecutionRequest("7", "conversation_search", '{"query": "kiwi"}')
         conversation.memory.add(AiMessage(None, [call]), ToolExecutionResultMessage("7", "conversation_search", result))
         conversation.memory.add(*[UserMessage(f"Fill {number}.") for number in range(8)])
-        assert matches(ask(tool, conversation, "kiwi fruit")) == ["Kiwi is my fruit."]
+        answer = ask(tool, conversation, "kiwi fruit")
+        assert matches(answer) == ["Kiwi is my fruit."]
+        assert len(found(answer)) == 1
 
     def test_a_result_of_another_tool_has_its_name(self) -> None:
         conversation = told("Where is it?")
