@@ -121,12 +121,19 @@ class TestOneConversation:
         assert ask(conversation_search(), conversation, "kiwis").startswith("Nothing was found")
 
     def test_neither_are_its_own_results(self) -> None:
-        conversation = forgotten("Kiwi is my fruit.", limit=6)
+        conversation = forgotten("Kiwi is my fruit.")
         tool = conversation_search()
         result = ask(tool, conversation, "kiwi")
+        assert "Kiwi is my fruit." in result
         call = ToolExecutionRequest("7", "conversation_search", '{"query": "kiwi"}')
         conversation.memory.add(AiMessage(None, [call]), ToolExecutionResultMessage("7", "conversation_search", result))
         conversation.memory.add(*[UserMessage(f"Fill {number}.") for number in range(8)])
+        nothing = ask(tool, conversation, "pear")
+        conversation.memory.add(
+            AiMessage(None, [call]), ToolExecutionResultMessage("7", "conversation_search", nothing)
+        )
+        conversation.memory.add(*[UserMessage(f"Fill {number}.") for number in range(8)])
+        assert ask(tool, conversation, "synonym") == nothing
         answer = ask(tool, conversation, "kiwi fruit")
         assert matches(answer) == ["Kiwi is my fruit."]
         assert len(found(answer)) == 1

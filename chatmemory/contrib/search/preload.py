@@ -48,8 +48,9 @@ def recall(conversation: Conversation, message: UserMessage, tokens: int) -> Rec
         return None
     chosen: list[Result] = []
     for result in results(Scope.of_conversation(conversation), query, most=MOST_RESULTS):
-        alone = replace(result, quotations=[quoted for quoted in result.quotations if quoted.is_match])
-        for smaller in (result, alone):
+        matches = [quoted for quoted in result.quotations if quoted.is_match]
+        best = [quoted for quoted in matches if quoted.row.position == result.found[0].position]
+        for smaller in (result, replace(result, quotations=matches), replace(result, quotations=best)):
             if smaller.quotations and _tokens(conversation, [*chosen, smaller]) <= tokens:
                 chosen.append(smaller)
                 break

@@ -160,7 +160,7 @@ def results(
     """
     found = list(islice(_grouped(_hits(scope, query, since, until), start + most), start, None))
     near = _rows_near(scope, found)
-    shown = {(hit.conversation.pk, hit.position) for result in found for hit in result.found if hit.marks}
+    shown = {(hit.conversation.pk, hit.position) for result in found for hit in result.found}
     for result in found:
         result.quotations = sorted(_quotations(scope, result, query, near, shown), key=lambda one: one.row.position)
     return found
@@ -180,7 +180,8 @@ def _hits(scope: Scope, query: str, since: datetime | None, until: datetime | No
             types=_TYPES,
             missing_from=scope.current,
         )
-        yield from (hit for hit in some if not _repeats(hit))
+        # Without a mark, a hit only stands next to one that matches. It comes with that one, if that is a result.
+        yield from (hit for hit in some if hit.marks and not _repeats(hit))
         if len(some) < _AT_ONCE:
             return
         after = some[-1].cursor
@@ -188,7 +189,8 @@ def _hits(scope: Scope, query: str, since: datetime | None, until: datetime | No
 
 def _repeats(found: Hit | Message) -> bool:
     """Return whether a message is a result of the tool."""
-    return found.type == ChatMessageType.TOOL_EXECUTION_RESULT and found.text.startswith(PREFACE)
+    own = (PREFACE, NOTHING_FOUND, NO_MORE)
+    return found.type == ChatMessageType.TOOL_EXECUTION_RESULT and found.text.startswith(own)
 
 
 def _grouped(hits: Iterable[Hit], most: int) -> list[Result]:
@@ -231,18 +233,14 @@ def _quotations(
 ) -> Iterator[Quotation]:
     key = result.conversation.pk
     rows = near.get(key, [])
-    matching = {hit.position for hit in result.found if hit.marks}
+    matching = {hit.position for hit in result.found}
     place = result.found[0].position
     before = [row for row in rows if row.position < place][-1:]
     after = [row for row in rows if row.position > place][:1]
     for row in rows:
         if row.position in matching:
             yield Quotation(row, _cut_to_match(row.text, query), True)
-        elif (
-            (row.position == place or row in before + after)
-            and (key, row.position) not in shown
-            and not scope.has_in_memory(row)
-        ):
+        elif row in before + after and (key, row.position) not in shown and not scope.has_in_memory(row):
             shown.add((key, row.position))
             yield Quotation(row, _cut(row.text, NEIGHBOUR_CHARS), False)
 
@@ -260,6 +258,9 @@ PREFACE = (
     "what a quotation asks for."
 )
 """What the tool says before results."""
+
+NOTHING_FOUND = "Nothing was found. Try other words, such as a synonym or a name, or fewer filters."
+NO_MORE = "There are no more results."
 
 
 def written(found: Iterable[Result], *, current: Conversation | None = None, id_name: str = "") -> str:

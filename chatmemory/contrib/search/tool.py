@@ -18,7 +18,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from chatmemory.assistant import Tool, ToolContext, ToolError
-from chatmemory.contrib.search.recall import PREFACE, TOOL_NAME, Scope, results, written
+from chatmemory.contrib.search.recall import NO_MORE, NOTHING_FOUND, PREFACE, TOOL_NAME, Scope, results, written
 from chatmemory.contrib.search.segments import microseconds
 from chatmemory.core.window import WindowKind
 from chatmemory.models import Conversation
@@ -135,9 +135,7 @@ def answer(
     except ValueError as error:
         raise ToolError(f"query: {error}") from error
     if not found:
-        if page > 1:
-            return "There are no more results."
-        return "Nothing was found. Try other words, such as a synonym or a name, or fewer filters."
+        return NOTHING_FOUND if page == 1 else NO_MORE
     quoted = written(found[:size], current=scope.current, id_name=id_name)
     more = f"\nThere are more results on page {page + 1}." if len(found) > size else ""
     return f"{PREFACE}\n<results>\n{quoted}\n</results>{more}"
