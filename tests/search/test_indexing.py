@@ -53,20 +53,20 @@ def command(*arguments: str) -> str:
 
 
 class TestWriting:
-    def test_every_32_positions_it_is_written(self) -> None:
+    def test_every_64_positions_it_is_written(self) -> None:
         conversation = ConversationFactory()
-        talk(conversation, 0, 31)
+        talk(conversation, 0, 63)
         assert not Progress.objects.exists()
-        talk(conversation, 31, 32)
-        assert Progress.objects.get().indexed_to == 32
-        talk(conversation, 32, 100)
-        assert (Progress.objects.get().indexed_to, Segment.objects.count()) == (96, 2)
-        assert {f"w{word(n)}" for n in range(96)} <= indexed()
+        talk(conversation, 63, 64)
+        assert Progress.objects.get().indexed_to == 64
+        talk(conversation, 64, 200)
+        assert Progress.objects.get().indexed_to == 192
+        assert {f"w{word(n)}" for n in range(192)} <= indexed()
 
     def test_segments_are_merged_so_that_there_are_few(self) -> None:
         conversation = ConversationFactory()
         talk(conversation, 0, 1000)
-        assert Segment.objects.count() <= 5
+        assert Segment.objects.count() <= 8
         assert sum(Segment.objects.values_list("size", flat=True)) == Progress.objects.get().indexed_to
         assert not list(wrong_documents(Conversation.objects.all(), repair=False))
 
@@ -93,8 +93,8 @@ class TestErasing:
     @pytest.fixture
     def conversation(self) -> Conversation:
         conversation: Conversation = ConversationFactory(owner=UserFactory(), window="messages", limit=10)
-        talk(conversation, 0, 96)
-        assert {f"w{word(3)}", f"w{word(90)}"} <= indexed()
+        talk(conversation, 0, 128)
+        assert {f"w{word(3)}", f"w{word(120)}"} <= indexed()
         return conversation
 
     def test_a_purge(self, conversation: Conversation) -> None:
@@ -102,12 +102,12 @@ class TestErasing:
         Message.objects.filter(position__lt=40).update(evicted_at=timezone.now() - 2 * SOON)
         list(purge_evicted(timezone.now() - SOON))
         assert not {f"w{word(n)}" for n in range(40)} & indexed()
-        assert {f"w{word(n)}" for n in range(40, 96)} <= indexed()
-        assert [hit.position for hit in conversation.search("common", limit=100)] == [*range(95, 39, -1)]
+        assert {f"w{word(n)}" for n in range(40, 128)} <= indexed()
+        assert [hit.position for hit in conversation.search("common", limit=100)] == [*range(127, 39, -1)]
 
     def test_a_purge_of_all(self, conversation: Conversation) -> None:
         list(purge_evicted(timezone.now() + SOON))
-        assert indexed() == {"wcommon", *(f"w{word(n)}" for n in range(86, 96))}
+        assert indexed() == {"wcommon", *(f"w{word(n)}" for n in range(118, 128))}
 
     def test_anonymising(self, conversation: Conversation) -> None:
         erase_user(conversation.owner, how="anonymise")
@@ -124,7 +124,7 @@ class TestErasing:
     ) -> None:
         settings.CHATMEMORY = {**settings.CHATMEMORY, "KEEP_HISTORY": False}
         conversation.memory.set([])
-        assert {f"w{word(n)}" for n in range(86, 96)}.isdisjoint(indexed())
+        assert {f"w{word(n)}" for n in range(118, 128)}.isdisjoint(indexed())
 
     def test_a_text_that_was_read_before_it_was_erased_is_not_written(self, conversation: Conversation) -> None:
         """Several threads index and erase the same conversation."""
@@ -147,7 +147,7 @@ class TestErasing:
 
         with ThreadPoolExecutor(2) as pool:
             running = [pool.submit(erase), pool.submit(index)]
-            number = 96
+            number = 128
             while timezone.now() < stop:
                 conversation.memory.add(*(AiMessage(f"secret{word(number + n)}") for n in range(20)))
                 number += 20
@@ -155,7 +155,7 @@ class TestErasing:
                 one.result()
         list(purge_evicted(timezone.now() + SOON))
         there = set(Message.objects.values_list("text", flat=True))
-        assert {f"wsecret{word(n)}" for n in range(96, number) if f"secret{word(n)}" not in there}.isdisjoint(indexed())
+        assert {f"wsecret{word(n)}" for n in range(128, number) if f"secret{word(n)}" not in there}.isdisjoint(indexed())
         indexing.index_all(conversation)
         assert not list(wrong_documents(Conversation.objects.all(), repair=False))
 

@@ -25,11 +25,11 @@ from chatmemory.database.connections import retry
 from chatmemory.database.reading import chunks, read_in_parts, rows_of
 from chatmemory.models import Conversation
 
-EVERY = 32
+EVERY = 64
 """After so many positions, the receiver indexes a conversation."""
 
 _AT_ONCE = 4096
-_MOST_MERGED = 32
+_FAN = 8  # so many segments of one size become one
 
 
 def segment_of(conversation: Conversation, start: int, size: int) -> NewSegment:
@@ -100,14 +100,18 @@ def _start(conversation: Conversation) -> None:
 
 
 def _append(conversation: Conversation, new: NewSegment) -> None:
-    """Write a segment after the others. Merge smaller ones, so that a conversation has few of them."""
+    """Write a segment after the others, and merge segments of the same size, so that a conversation has few of them."""
     rows = Segment.objects.using(conversation._state.db).filter(conversation=conversation)
-    merged, size = [], new.size
-    for key, other in rows.order_by("-start").values_list("pk", "size")[:_MOST_MERGED]:
-        if other > 2 * size or other + size > MOST_DOCUMENTS:
+    merged: list[int] = []
+    size = new.size
+    before = list(rows.order_by("-start").values_list("pk", "size")[: 4 * _FAN])
+    while (some := before[: _FAN - 1]) and len(some) == _FAN - 1:
+        total = sum(other for _, other in some)
+        if any(other > size for _, other in some) or total + size > MOST_DOCUMENTS:
             break
-        merged.append(key)
-        size += other
+        merged += [key for key, _ in some]
+        size += total
+        before = before[_FAN - 1 :]
     parts = []
     for row in rows.filter(pk__in=merged).order_by("start"):
         parts.append(NewSegment.read(row))

@@ -24,7 +24,7 @@ MOST_DOCUMENTS = 65_536
 
 _PAGE_BYTES = 4_000
 _LONGER_BITMAP = 4
-"""A bitmap may be this many times as long as the numbers, because it is read at once."""
+"""A bitmap of a large segment may be this many times as long as the numbers, because it is read at once."""
 
 Postings = Mapping[str, "array[int]"]
 """The numbers of the documents of each token, ascending."""
@@ -46,9 +46,13 @@ def to_pages(postings: Postings, documents: int) -> Iterator[tuple[str, bytes]]:
     counts: list[int] = []
     blobs: list[bytes] = []
     length = 0
+    least, is_short = _least_in_bitmap(documents), _width(documents) == 1
     for token in sorted(postings):
         numbers = postings[token]
-        blob = _encode(numbers, documents)
+        if len(numbers) >= least:
+            blob = _bitmap(numbers, documents)
+        else:
+            blob = bytes(numbers.tolist()) if is_short else bytes_of(numbers)
         tokens.append(token)
         counts.append(len(numbers) - 1)
         blobs.append(blob)
@@ -102,12 +106,14 @@ class Page:
 
     def postings(self) -> Iterator[tuple[str, array[int]]]:
         """Yield each token with the numbers of its documents."""
-        for index, token in enumerate(self._tokens):
-            blob = self._blob(index)
-            if self._counts[index] >= self._least_in_bitmap:
+        raw, starts, least = self._raw, self._starts, self._least_in_bitmap
+        is_short = self._documents <= 256
+        for index, (token, count) in enumerate(zip(self._tokens, self._counts, strict=True)):
+            blob = raw[starts[index] : starts[index + 1]]
+            if count >= least:
                 yield token, array("H", set_bits(int.from_bytes(blob, "little")))
             else:
-                yield token, array("H", numbers_of(_type_code(self._documents), blob))
+                yield token, array("H", list(blob)) if is_short else numbers_of("H", blob)
 
     def _blob(self, index: int) -> bytes:
         return self._raw[self._starts[index] : self._starts[index + 1]]
@@ -163,9 +169,7 @@ def _page(tokens: list[str], counts: list[int], blobs: list[bytes]) -> bytes:
     return zlib.compress(b"".join([len(text).to_bytes(4, "little"), text, bytes_of(array("H", counts)), *blobs]))
 
 
-def _encode(numbers: array[int], documents: int) -> bytes:
-    if len(numbers) < _least_in_bitmap(documents):
-        return bytes_of(array(_type_code(documents), numbers))
+def _bitmap(numbers: array[int], documents: int) -> bytes:
     bitmap = bytearray(bitmap_bytes(documents))
     for number in numbers:
         bitmap[number >> 3] |= 1 << (number & 7)
@@ -174,7 +178,9 @@ def _encode(numbers: array[int], documents: int) -> bytes:
 
 def _least_in_bitmap(documents: int) -> int:
     """Return the least number of documents of a token that is stored as a bitmap."""
-    return -(-bitmap_bytes(documents) // (_LONGER_BITMAP * _width(documents)))
+    if documents <= 256:
+        return bitmap_bytes(documents)
+    return -(-bitmap_bytes(documents) // (2 * _LONGER_BITMAP))
 
 
 def _width(documents: int) -> int:
