@@ -6,7 +6,7 @@ docs/development.md has an example.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from django.apps import AppConfig, apps
 
 if TYPE_CHECKING:
-    from django.db.models import QuerySet
+    from django.db.models import Model, Q, QuerySet
     from django.http import HttpRequest, HttpResponse
     from django.urls import URLPattern
     from django_stubs_ext import StrOrPromise
@@ -150,6 +150,19 @@ class Capability:
         """
         return ()
 
+    def search(self, model: type[Model], conversations: QuerySet[Conversation], text: str) -> Q | None:
+        """Return the condition on rows of a list that match what a user searches for, in REST and in the admin.
+
+        Args:
+            model: ``Message``; or ``Conversation``, for conversations with a message that matches.
+            conversations: the conversations to search, with their database.
+            text: what the user typed. The last word may be unfinished.
+
+        Returns:
+            The condition. None if the app cannot answer: then the list finds messages that contain the text.
+        """
+        return None
+
     def routes(self) -> Sequence[URLPattern]:
         """Return URL patterns of the REST API. The views are subclasses of ``ChatMemoryViewSet``."""
         return ()
@@ -179,8 +192,15 @@ class Capability:
         return ""
 
     def chat_scripts(self) -> Sequence[str]:
-        """Return static files that the chat's panel loads as JavaScript modules."""
+        """Return static files that the chat's panel loads: JavaScript modules, and style sheets (``.css``)."""
         return ()
+
+    def chat_texts(self) -> Mapping[str, Any]:
+        """Return the texts of these scripts by name, in the active language. A list has the forms for 1 and for more.
+
+        A script gets a text with ``chat.panel.words.say(name)``.
+        """
+        return {}
 
 
 _registered: dict[str, Capability] = {}
@@ -210,3 +230,8 @@ def hooks(name: str) -> tuple[Callable[..., Any], ...]:
 def filled(name: str, *args: Any) -> list[Any]:
     """Return the items that all capabilities return from the method of this name."""
     return [one for hook in hooks(name) for one in hook(*args)]
+
+
+def first(name: str, *args: Any) -> Any:
+    """Return the first result of the methods of this name that is not None; None if there is none."""
+    return next((result for hook in hooks(name) if (result := hook(*args)) is not None), None)

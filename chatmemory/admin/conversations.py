@@ -23,13 +23,14 @@ from django.utils.translation import gettext_lazy as _
 
 from chatmemory import staff
 from chatmemory.admin.display.memory_map import Gauge, grouped, short_moment
-from chatmemory.admin.display.passages import marked, passage, with_passages
+from chatmemory.admin.display.passages import beginning, marked, passage, with_passages
 from chatmemory.admin.lists import (
     MOST_SORTED,
     CappedList,
     FullnessFilter,
     HasEvictedFilter,
     OwnerFilter,
+    said_with,
     searched,
     unquoted,
     words,
@@ -83,7 +84,8 @@ def found_in(conversations: Sequence[Conversation], wanted: Sequence[str], datab
         wanted: the words that were searched for.
         database: the alias of their database.
     """
-    said: list[Any] = [Q(text__icontains=word) for word in wanted]
+    rows = Conversation.objects.using(database).filter(pk__in=[conversation.pk for conversation in conversations])
+    said: list[Any] = [said_with(Message, rows, word) or Q(text__icontains=word) for word in wanted]
     words = sum((Case(When(word, then=1), default=0, output_field=IntegerField()) for word in said), start=Value(0))
     among = Message.objects.using(database).filter(Q.create(said, connector=Q.OR), conversation__in=conversations)
     ranked = among.annotate(
@@ -92,15 +94,13 @@ def found_in(conversations: Sequence[Conversation], wanted: Sequence[str], datab
         rank=Window(RowNumber(), partition_by=F("conversation"), order_by=[F("words").desc(), F("position").desc()]),
     ).filter(rank__lte=_MOST_SHOWN)
     hits = sorted(ranked.values_list("rank", "pk", "count"))
-    rows: Any = with_passages(Message.objects.using(database), wanted).in_bulk([key for _rank, key, _count in hits])
+    best: Any = with_passages(Message.objects.using(database), wanted).in_bulk([key for _rank, key, _count in hits])
     found: dict[Any, Found] = {}
     for _rank, key, count in hits:
-        if (row := rows.get(key)) is None:
+        if (row := best.get(key)) is None:
             continue  # it was erased meanwhile
-        row.passage = passage(row, wanted)
-        messages = found.setdefault(row.conversation_id, Found(count=count, messages=[])).messages
-        if row.passage is not None:
-            messages.append(row)
+        row.passage = passage(row, wanted) or beginning(row)
+        found.setdefault(row.conversation_id, Found(count=count, messages=[])).messages.append(row)
     return found
 
 
@@ -153,8 +153,11 @@ class ConversationAdmin(Erasing):
             record_list(request)
         # The longest word is mostly the rarest. If one word has no match, databases need not search for the others.
         for word in sorted(wanted, key=len, reverse=True):
-            said = Message.objects.filter(conversation=OuterRef("pk"), text__icontains=unquoted(word))
-            queryset = queryset.filter(self._in_fields(request, queryset.db, word) | Exists(said))
+            said = said_with(Conversation, queryset, unquoted(word))
+            if said is None:
+                rows = Message.objects.filter(conversation=OuterRef("pk"), text__icontains=unquoted(word))
+                said = Q(Exists(rows))
+            queryset = queryset.filter(self._in_fields(request, queryset.db, word) | said)
         return queryset, False
 
     def _in_fields(self, request: HttpRequest, database: str, word: str) -> Q:

@@ -16,7 +16,7 @@ from django.contrib.admin.views.main import ORDER_VAR, SEARCH_VAR, ChangeList
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
 from django.core.paginator import Paginator
-from django.db.models import F, Q, QuerySet
+from django.db.models import F, Model, Q, QuerySet
 from django.db.models.constants import LOOKUP_SEP
 from django.forms.widgets import Script
 from django.http import HttpRequest, QueryDict
@@ -27,6 +27,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from chatmemory.admin.display.memory_map import grouped, used_in_window
+from chatmemory.capabilities import first
 from chatmemory.core.json_text import with_replacements
 from chatmemory.models import LONGEST_SEARCH, Conversation, ConversationQuerySet
 
@@ -161,6 +162,20 @@ def words(search_term: str) -> list[str]:
 def unquoted(word: str) -> str:
     """Return a word of a search without the quotation marks around it."""
     return unescape_string_literal(word) if word[0] in "\"'" and word[0] == word[-1] else word
+
+
+def said_with(model: type[Model], conversations: QuerySet[Conversation], word: str) -> Q | None:
+    """Return a capability's condition on rows of a list for a word of a search; None if no capability answers.
+
+    Args:
+        model: ``Conversation`` or ``Message``.
+        conversations: the conversations to search, with their database.
+        word: the word. Without the quotation marks around it, several words are a phrase.
+    """
+    # Filters of a project may repeat rows.
+    rows = Conversation.objects.using(conversations.db).filter(pk__in=conversations.order_by().values("pk"))
+    found: Q | None = first("search", model, rows, f'"{word}"' if len(word.split()) > 1 else word)
+    return found
 
 
 def searched(request: HttpRequest) -> list[str]:

@@ -8,7 +8,7 @@ from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
 from django.contrib.auth import get_user_model
 from django.core.exceptions import PermissionDenied
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Left, Length
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
@@ -27,10 +27,13 @@ from chatmemory.admin.lists import (
     ReadOnlyAdmin,
     YesNoFilter,
     conversation_admin,
+    said_with,
     searched,
+    unquoted,
     words,
 )
 from chatmemory.admin.views.staff_pages import record_list
+from chatmemory.capabilities import hooks
 from chatmemory.models import PINNED, Conversation, Message, MessageQuerySet
 
 # Longer payloads hold media; the list does not read them to show what they are.
@@ -119,9 +122,26 @@ class MessageAdmin(ReadOnlyAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Message], search_term: str
     ) -> tuple[QuerySet[Message], bool]:
+        wanted = words(search_term)
         if self.has_read_text_permission(request):
             record_list(request)
-        return super().get_search_results(request, queryset, " ".join(words(search_term)))
+            # The fields of a subclass may have lookups of their own.
+            if hooks("search") and self.get_search_fields(request) == MessageAdmin.get_search_fields(self, request):
+                for word in map(unquoted, wanted):
+                    queryset = queryset.filter(self._with_word(request, queryset.db, word))
+                return queryset, False
+        return super().get_search_results(request, queryset, " ".join(wanted))
+
+    def _with_word(self, request: HttpRequest, database: str, word: str) -> Q:
+        said = said_with(Message, self._visible_conversations(request).using(database), word)
+        found = Q(text__icontains=word) if said is None else said
+        if self.has_view_conversations_permission(request):
+            users: Any = get_user_model()._default_manager.using(database)
+            owners = users.filter(**{f"{get_user_model().USERNAME_FIELD}__icontains": word})
+            # Without a condition on another table, rows are found by their keys.
+            if owners.exists():
+                found |= Q(conversation__owner__in=owners)
+        return found
 
     def get_list_display(self, request: HttpRequest) -> Any:
         hidden = {"position"} if self.has_view_conversations_permission(request) else {"place", "owner"}
@@ -142,12 +162,7 @@ class MessageAdmin(ReadOnlyAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Message]:
         rows = super().get_queryset(request).defer("payload", "native", "conversation__metadata")
-        conversations = conversation_admin(self.admin_site)
-        visible = (
-            staff.reachable(request.user, Conversation.objects.all())
-            if conversations is None
-            else conversations.get_queryset(request)
-        )
+        visible = self._visible_conversations(request)
         # Where all are visible, the subquery would only make the list slow.
         if visible.query.has_filters() or visible.query.combinator:
             rows = rows.filter(conversation__in=visible)
@@ -156,6 +171,12 @@ class MessageAdmin(ReadOnlyAdmin):
         return (
             rows.annotate(beginning=Left("text", _LONGEST_SAID + 1)) if self.has_read_text_permission(request) else rows
         )
+
+    def _visible_conversations(self, request: HttpRequest) -> QuerySet[Conversation]:
+        conversations = conversation_admin(self.admin_site)
+        if conversations is None:
+            return staff.reachable(request.user, Conversation.objects.all())
+        return conversations.get_queryset(request)
 
     @admin.display(description=_("conversation"))
     def place(self, row: Message) -> str:

@@ -20,6 +20,7 @@ from rest_framework.filters import OrderingFilter
 from rest_framework.pagination import CursorPagination
 from rest_framework.request import Request
 
+from chatmemory.capabilities import first
 from chatmemory.conf import setting
 from chatmemory.core.arguments import whole_number
 from chatmemory.database.operations.compact import UNCOVERED
@@ -127,8 +128,11 @@ class ConversationFilter(filters.FilterSet):
         return queryset.filter(memory_id=value) if owner is None else queryset.named(owner, value)
 
     def filter_search(self, queryset: ConversationQuerySet, name: str, value: str) -> ConversationQuerySet:
-        said = Message.objects.history().filter(conversation=OuterRef("pk"), text__icontains=value).order_by()
-        return queryset.filter(Q(title__icontains=value) | Exists(said))
+        said = first("search", Conversation, queryset, value)
+        if said is None:
+            rows = Message.objects.history().filter(conversation=OuterRef("pk"), text__icontains=value)
+            said = Q(Exists(rows.order_by()))
+        return queryset.filter(Q(title__icontains=value) | said)
 
     def filter_has_evicted(self, queryset: ConversationQuerySet, name: str, value: bool) -> ConversationQuerySet:
         return queryset.with_evicted(value)
@@ -163,9 +167,7 @@ class MessageFilter(filters.FilterSet):
     created_before = _Moment(field_name="created_at", lookup_expr="lt")
     evicted_after = _Moment(field_name="evicted_at", lookup_expr="gte")
     evicted_before = _Moment(field_name="evicted_at", lookup_expr="lt")
-    search = _Text(
-        field_name="text", lookup_expr="icontains", max_length=LONGEST_SEARCH, help_text="A part of the text."
-    )
+    search = _Text(method="filter_search", max_length=LONGEST_SEARCH, help_text="A part of the text.")
 
     def filter_state(self, queryset: MessageQuerySet, name: str, value: list[str]) -> MessageQuerySet:
         return queryset if len(set(value)) != 1 else queryset.filter(evicted_in__isnull=value[0] == "retained")
@@ -175,6 +177,13 @@ class MessageFilter(filters.FilterSet):
 
     def filter_uncovered(self, queryset: MessageQuerySet, name: str, value: bool) -> MessageQuerySet:
         return queryset.filter(UNCOVERED if value else ~UNCOVERED)
+
+    def filter_search(self, queryset: MessageQuerySet, name: str, value: str) -> MessageQuerySet:
+        said = None
+        if self.form.cleaned_data["origin"] in (None, [], [Origin.SAID]):
+            key = self.request.parser_context["kwargs"]["conversation_id"]
+            said = first("search", Message, Conversation.objects.using(queryset.db).filter(pk=key), value)
+        return queryset.filter(Q(text__icontains=value) if said is None else said)
 
     def filter_queryset(self, queryset: MessageQuerySet) -> MessageQuerySet:
         found: MessageQuerySet = super().filter_queryset(queryset)

@@ -15,7 +15,7 @@ from django.urls import NoReverseMatch, Resolver404, resolve, reverse
 from django.utils.translation import get_language, ngettext, pgettext
 from django.utils.translation import gettext as _
 
-from chatmemory.capabilities import filled
+from chatmemory.capabilities import filled, hooks
 from chatmemory.core.entries import EvictionReason
 from chatmemory.models import Conversation
 
@@ -63,7 +63,7 @@ def chatmemory_chat(context: Any, conversation: Any, memory: bool = False) -> di
         "memory": memory,
         "address": api_address("chatmemory_chat", "conversation-detail", conversation.pk),
         **page_context(),
-        "words": words(),
+        "words": words() | {name: text for texts in hooks("chat_texts") for name, text in texts().items()},
         "scripts": filled("chat_scripts"),
         "request": request,
     }

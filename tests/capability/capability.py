@@ -5,11 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from django.db.models import Exists, OuterRef, Q
 from django.utils.html import format_html
 
 from chatmemory.capabilities import AdminPage, Capability, Recalled
 from chatmemory.core.messages import SystemMessage
-from chatmemory.models import Message
+from chatmemory.models import Conversation, Message
 from chatmemory.verification import Finding
 from tests.capability.models import Thumb
 
@@ -67,6 +68,14 @@ class Thumbs(Capability):
                     repaired=repair,
                 )
 
+    def search(self, model, conversations, text):
+        if text not in ("👍", "👎"):
+            return None
+        thumbs = Thumb.objects.using(conversations.db).filter(conversation__in=conversations, up=text == "👍")
+        if model is Conversation:
+            return Q(pk__in=thumbs.values("conversation"))
+        return Q(Exists(thumbs.filter(conversation=OuterRef("conversation"), position=OuterRef("position"))))
+
     def routes(self):
         from tests.capability.rest import routes
 
@@ -90,7 +99,10 @@ class Thumbs(Capability):
         return format_html("<h2>Thumbs</h2><p>{} at version {}.</p>", said, version) if said else ""
 
     def chat_scripts(self):
-        return ["thumbs/thumbs.js"]
+        return ["thumbs/thumbs.js", "thumbs/thumbs.css"]
+
+    def chat_texts(self):
+        return {"thumbs-up": "Good answer"}
 
 
 def thumbs_of(conversation: Any) -> Any:

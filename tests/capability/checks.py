@@ -256,6 +256,18 @@ class TestRest:
         assert said.status_code == 404
         assert thumbs() == [(1, None)]
 
+    def test_the_filter_search_of_the_lists_asks_it(self, api: Client, conversation: Conversation) -> None:
+        ConversationFactory(owner=conversation.owner)
+        for text, found in (("👍", []), ("cat", [conversation]), ("👎", [conversation])):
+            Thumb.objects.update(up=False)
+            listed = api.get(reverse("chatmemory:conversation-list"), {"search": text}).json()["results"]
+            assert [each["id"] for each in listed] == [str(each.pk) for each in found]
+        messages = reverse("chatmemory:message-list", args=[conversation.pk])
+        for text, positions in (("👎", [1]), ("cat", [0])):
+            page = api.get(messages, {"search": text}).json()["results"]
+            assert [each["position"] for each in page] == positions
+        assert api.get(messages, {"search": "👎", "origin": "summary"}).json()["results"] == []
+
     def test_the_document_has_it(self) -> None:
         document = openapi_document()
         assert document["paths"]["/conversations/{conversation_id}/thumbs/"]["put"]["operationId"] == "putThumb"
@@ -290,12 +302,14 @@ class TestAdmin:
         assert api.get(page).status_code == 302  # to sign in
 
 
-def test_the_chat_loads_its_script(user: Any, conversation: Conversation) -> None:
+def test_the_chat_loads_its_script_style_and_texts(user: Any, conversation: Conversation) -> None:
     request = RequestFactory().get("/")
     request.user = user
     template = Template("{% load chatmemory %}{% chatmemory_chat conversation %}")
     page = template.render(Context({"request": request, "conversation": conversation}))
     assert '<script type="module" src="/static/thumbs/thumbs.js"></script>' in page
+    assert '<link rel="stylesheet" href="/static/thumbs/thumbs.css">' in page
+    assert '"thumbs-up": "Good answer"' in page
 
 
 def test_every_hook_is_shown() -> None:

@@ -404,6 +404,7 @@ def test_a_missing_migration_is_no_database_that_is_away(
     api: Client, user: Any, rename: Any, table: str, column: str
 ) -> None:
     conversation = ConversationFactory(owner=user)
+    conversation.memory.add(UserMessage("tea"))
     rename(table, column, "renamed")
     answers = [api.get(url(conversation, "memory/"), headers={"accept": accept}) for accept in ("*/*", "text/html")]
     answers.append(post(api, url(conversation, "messages/"), USER))

@@ -123,7 +123,9 @@ def test_query_counts_do_not_grow(api: Client, user: Any, django_assert_num_quer
         ConversationFactory.create_batch(count // 3, owner=user)
         for queries, path in [  # session and user, then lengths where there are texts, then rows
             (3, "/api/conversations/"),
-            (3, "/api/conversations/?search=m1&has_evicted=true"),
+            # the conversations that are searched, their index, and what it lacks
+            (6, "/api/conversations/?search=m1&has_evicted=true"),
+            (6, "/api/search/?q=m1"),
             (3, url(conversation)),
             (5, url(conversation, "messages/")),
             (5, url(conversation, "messages/?state=evicted&ordering=-position")),

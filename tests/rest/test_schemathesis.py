@@ -52,6 +52,16 @@ CONFIG = schemathesis.Config.from_dict(
             )
         ]
         + [
+            # Whether the message is still in the memory depends on what was added since.
+            {
+                "include-path": f"/conversations/{{conversation_id}}/messages/{{position}}/{act}/",
+                "checks": {
+                    "positive_data_acceptance": {"expected-statuses": ["2xx", "400", "404", "406", "412"]},
+                },
+            }
+            for act in ("pin", "unpin")
+        ]
+        + [
             # Which positions end a turn, OpenAPI cannot say.
             {
                 "include-path": "/conversations/{conversation_id}/compaction/",

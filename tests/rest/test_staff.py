@@ -48,6 +48,9 @@ WRITE = {"change_conversation", "read_message_text", "write_message_text"}
 # What a window of one message evicts, beside the system message, and the conversation itself.
 CUT = RETAINED - {"plantedSystem"} | METADATA | {TITLE}
 
+# What a search for "planted" shows: titles, and what was said as text.
+FOUND = {TITLE, "plantedEvicted", "plantedSystem", "plantedResult", "plantedRetained"}
+
 # What each call needs, a body for it, and what its answer says to those who may read everything. The message that the
 # address names is the one that was evicted; only a retained one can be pinned.
 CALLS: dict[tuple[str, str], tuple[set[str], Any, set[str]]] = {
@@ -72,6 +75,8 @@ CALLS: dict[tuple[str, str], tuple[set[str], Any, set[str]]] = {
     ("turns", "GET"): (READ, None, EVICTED | RETAINED - {"plantedSystem"}),
     ("turns", "DELETE"): ({"change_conversation"}, None, set()),
     ("turn-stream", "GET"): (READ, None, set()),
+    ("search", "GET"): (READ, None, FOUND),
+    ("conversation-search", "GET"): (READ, None, FOUND),
     ("store", "GET"): (READ, None, RETAINED),
     ("store", "PUT"): (WRITE, [USER], set()),
     ("store", "DELETE"): ({"change_conversation"}, None, set()),
@@ -86,6 +91,7 @@ OF_ONE_OWNER = {("conversation-list", "POST"), ("store", "GET"), ("store", "PUT"
 
 def address(name: str, conversation: Conversation, query: str) -> str:
     path = path_of(ROUTES[name], conversation)
+    query += "&q=planted" * name.endswith("search")
     position = 4 if name in {"message-pin", "message-unpin"} else 1
     return f"{path.replace('/0/', f'/{position}/')}?{query}"
 

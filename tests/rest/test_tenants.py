@@ -46,6 +46,9 @@ class TestTenants:
                 expected = [] if query != "owner=*" else [str(another.pk)] * _is_said(another)
                 assert [each["id"] for each in answer.json()["results"]] == expected
                 continue
+            if name == "search":  # one entry, as for a list
+                assert answer.json() == {"results": [], "next": None}
+                continue
             nothing, _entries = call(client, name, method, unknown, query)
             if (name, method) not in {("conversation-list", "POST"), ("store", "PUT")}:
                 assert answer.status_code == nothing.status_code, case

@@ -2,4 +2,4 @@
 
 from tests.settings.base import *  # noqa: F403
 
-INSTALLED_APPS = [*INSTALLED_APPS, "tests.capability"]  # noqa: F405
+INSTALLED_APPS = ["tests.capability", *INSTALLED_APPS]  # noqa: F405  # before the other search

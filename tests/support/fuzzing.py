@@ -144,6 +144,11 @@ PARAMETERS: dict[str, Sequence[str]] = {
         "?",
     ],
     "search": ["a", "Hello"],
+    "q": ["a", "Hello", '"Hello', "-a Hello", "a " * 400],
+    "order": ["newest", "relevance", "oldest"],
+    "prefix": ["true", "false", "1", ""],
+    "since": DATES,
+    "until": DATES,
     "title": ["A"],
     "memory_id": ["mine"],
     "metadata_key": ["a", "c", "a.b", "$", "0"],
@@ -173,6 +178,7 @@ MESSAGE_LIST = {
     "state", "type", "reason", "origin", "pinned", "uncovered", "position_min", "position_max", "created_after",
     "created_before", "evicted_after", "evicted_before", "search", "ordering", "cursor", "page_size",
 }  # fmt: skip
+SEARCH = {"q", "order", "prefix", "type", "state", "since", "until", "page_size", "cursor"}
 FREE_TEXT = {
     "metadata",
     "attributes",
@@ -271,6 +277,8 @@ class Fuzzer:
             (2, "GET", "/api/conversations/", None),
             (0.5, "GET", base, None),
             (2, "GET", f"{base}messages/", None),
+            (1, "GET", "/api/search/", None),
+            (1, "GET", f"{base}search/", None),
             (1, "GET", position, None),
             (1.5, "GET", f"{base}memory/", None),
             (0.1, "DELETE", f"{base}memory/", None),
@@ -315,6 +323,8 @@ class Fuzzer:
                 known |= CONVERSATION_LIST
             elif path.endswith("/messages/"):
                 known |= MESSAGE_LIST
+            elif path.endswith("/search/"):
+                known |= SEARCH
             elif path.endswith("/memory/"):
                 known |= {"at", "at_message"}
         pairs = ["format=openai"] if openai else []

@@ -64,6 +64,16 @@ def passage(row: Message, wanted: Sequence[str]) -> SafeString | None:
     return marked(f"{'…' * is_begun}{line}{'…' * goes_on}", wanted)
 
 
+def beginning(row: Message) -> SafeString:
+    """Return the beginning of a row's text that has none of the words as they were typed: ``passage`` is None.
+
+    Args:
+        row: one of ``with_passages``.
+    """
+    text: str = getattr(row, "cut_0")  # noqa: B009
+    return format_html("{}{}", " ".join(text[:_LENGTH].split()), "…" * (len(text) > _LENGTH))
+
+
 def marked(text: str, wanted: Sequence[str]) -> SafeString:
     """Return a text as HTML, with the words marked."""
     words = sorted({" ".join(word.split()) for word in wanted} - {""}, key=len, reverse=True)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Model, Q, QuerySet
+from django.http import HttpRequest
+from django.urls import URLPattern
 
 from chatmemory.capabilities import Capability, Recalled
 from chatmemory.contrib.search import indexing
@@ -28,6 +30,29 @@ class SearchCapability(Capability):
 
     def erased(self, conversation: Conversation, positions: Collection[int]) -> None:
         indexing.erase(conversation, positions)
+
+    def search(self, model: type[Model], conversations: QuerySet[Conversation], text: str) -> Q | None:
+        from chatmemory.contrib.search.lists import condition
+
+        return condition(model, conversations, text)
+
+    def routes(self) -> Sequence[URLPattern]:
+        from chatmemory.contrib.search.rest import routes
+
+        return routes
+
+    def admin_section(self, model_admin: Any, request: HttpRequest, conversation: Conversation, version: int) -> str:
+        from chatmemory.contrib.search.admin import index_section
+
+        return index_section(conversation) if version == conversation.version else ""
+
+    def chat_scripts(self) -> Sequence[str]:
+        return ["chatmemory_search/search.css", "chatmemory_search/search.js"]
+
+    def chat_texts(self) -> Mapping[str, Any]:
+        from chatmemory.contrib.search.chat import texts
+
+        return texts()
 
     def verify(self, conversations: QuerySet[Conversation], *, repair: bool) -> Iterable[Finding]:
         from chatmemory.contrib.search.checking import wrong_for_a_while

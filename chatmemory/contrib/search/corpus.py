@@ -62,6 +62,10 @@ class Range(NamedTuple):
         return cls.exactly(token) if stem is None else cls.starting_with(stem)
 
 
+class TooManyConversationsError(ValueError):
+    """A search is about more than ``MOST_CONVERSATIONS``."""
+
+
 class ReplacedError(Exception):
     """Another process has replaced a segment that was being read."""
 
@@ -92,7 +96,7 @@ class Corpus:
         conversations: the conversations, with their database.
 
     Raises:
-        ValueError: there are more than ``MOST_CONVERSATIONS``.
+        TooManyConversationsError: there are more than ``MOST_CONVERSATIONS``.
     """
 
     def __init__(self, conversations: QuerySet[Conversation]) -> None:
@@ -108,7 +112,7 @@ class Corpus:
             self._ends.append(end)
             self._length += end // 8 + 1
         if len(self._keys) > MOST_CONVERSATIONS:
-            raise ValueError(
+            raise TooManyConversationsError(
                 f"a search is limited to {MOST_CONVERSATIONS} conversations; filter them, for example by owner"
             )
         self.unread = 0
@@ -136,6 +140,14 @@ class Corpus:
         if index and self._keys[index - 1] == conversation:
             return 8 * self._at[index - 1] + min(position, self._ends[index - 1])
         return 8 * (self._at[index] if index < len(self._at) else self._length)
+
+    def conversations(self, documents: int) -> list[UUID]:
+        """Return the conversations that have some of these documents."""
+        bits = documents.to_bytes(self._length, "little")
+        ends = [*self._at[1:], self._length]
+        return [
+            key for key, start, end in zip(self._keys, self._at, ends, strict=False) if bits[start:end].strip(b"\0")
+        ]
 
     def before(self, document: int) -> Corpus:
         """Return the corpus without a document and those after it: of one conversation, what had been said then."""

@@ -7,6 +7,7 @@ See ``score``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -30,6 +31,7 @@ from chatmemory.core.asynchronous import as_async_read
 from chatmemory.core.entries import EvictionReason
 from chatmemory.core.exceptions import InvalidValueError
 from chatmemory.core.messages import ChatMessageType
+from chatmemory.database.reading import chunks
 from chatmemory.models import Conversation, Message, Origin
 
 NEWEST = "newest"
@@ -41,6 +43,7 @@ MOST_HITS = 100
 
 _ATTEMPTS = 10
 _CHECKED_AT_ONCE = 100
+_MOST_READ = 500
 
 T = TypeVar("T")
 
@@ -135,6 +138,37 @@ asearch = as_async_read(search)
 """Async version of ``search``."""
 
 
+def newest_matches(
+    conversations: QuerySet[Conversation], query: Query, most: int, *, with_messages: bool = True
+) -> tuple[list[Message], list[UUID]] | None:
+    """Return the newest messages that match, the last first, and the conversations that have older ones.
+
+    Args:
+        conversations: the conversations to search, with their database.
+        query: the query, which is not empty.
+        most: the maximum number of messages. At most ``_MOST_READ`` are read to look for a phrase. Of older messages it
+            is only known that they contain all words, in any order.
+        with_messages: whether messages are wanted, or only the conversations. Without a phrase, none is then read.
+
+    Returns:
+        The messages, with few of their fields, and the conversations' primary keys. None if the index is so incomplete
+        that a search does not find all messages.
+
+    Raises:
+        TooManyConversationsError: there are too many conversations.
+    """
+
+    def matches(corpus: Corpus) -> tuple[list[Message], list[UUID]] | None:
+        if corpus.unread:
+            return None
+        found = _Newest(corpus, query, _Filters(None, None, (), None), "")
+        if found.is_checked:
+            return found.matches(conversations, min(most, _MOST_READ))
+        return found.matches(conversations, most if with_messages else 0)
+
+    return with_corpus(conversations, matches)
+
+
 def with_corpus(conversations: QuerySet[Conversation], work: Callable[[Corpus], T]) -> T:
     """Return the result of ``work``, which is called again if another process replaces the index meanwhile.
 
@@ -226,7 +260,9 @@ class _Search:
                 break
         return found
 
-    def _rows(self, conversations: QuerySet[Conversation], documents: list[int]) -> dict[int, Message]:
+    def _rows(
+        self, conversations: QuerySet[Conversation], documents: list[int], fields: Collection[str] | None = None
+    ) -> dict[int, Message]:
         positions: dict[UUID, list[int]] = {}
         for document in documents:
             key, position = self.corpus.place(document)
@@ -238,9 +274,8 @@ class _Search:
         rows = Message.objects.using(self.corpus.database).filter(
             place, origin=Origin.SAID, conversation__in=conversations.order_by().values("pk")
         )
-        return {
-            self.corpus.document(row.conversation_id, row.position): row for row in rows.select_related("conversation")
-        }
+        rows = rows.select_related("conversation") if fields is None else rows.only(*fields)
+        return {self.corpus.document(row.conversation_id, row.position): row for row in rows}
 
     def _fits(self, text: str) -> bool:
         if not self.is_checked:
@@ -292,6 +327,20 @@ class _Newest(_Search):
         else:
             found = corpus.newest(self.allowed, most, before)
         return [(document, _cursor(time, document, corpus), None) for time, document in found]
+
+    def matches(self, conversations: QuerySet[Conversation], most: int) -> tuple[list[Message], list[UUID]]:
+        """See ``newest_matches``."""
+        documents = [document for document, _, _ in self.best(most, "")] if most else []
+        fields = {"conversation", "position", "created_at", *(["text"] if self.is_checked else [])}
+        found: list[Message] = []
+        for some in chunks(documents, _CHECKED_AT_ONCE):
+            rows = self._rows(conversations, some, fields)
+            there = [row for document in some if (row := rows.get(document))]
+            found += [row for row in there if self._fits(row.text)] if self.is_checked else there
+        seen = bytearray(-(-self.allowed.bit_length() // 8))
+        for document in documents:
+            seen[document // 8] |= 1 << document % 8
+        return found, self.corpus.conversations(self.allowed & ~int.from_bytes(seen, "little"))
 
 
 class _Relevance(_Search):
@@ -360,9 +409,17 @@ def _cursor(number: int, document: int, corpus: Corpus) -> str:
     return f"{number}.{conversation.hex}.{position}"
 
 
+# A time before 1970 is negative.
+_CURSOR = re.compile(r"(-?\d{1,18})\.([0-9a-f]{32})\.(\d{1,10})", re.ASCII)
+
+
+def is_cursor(text: str) -> bool:
+    """Return whether a text may be the ``cursor`` of a hit, of any search."""
+    return bool(_CURSOR.fullmatch(text))
+
+
 def _read_cursor(cursor: str, corpus: Corpus) -> tuple[int, int]:
-    try:
-        number, conversation, position = cursor.split(".")
-        return int(number), corpus.document(UUID(conversation), int(position))
-    except ValueError:
-        raise InvalidValueError("after must be the cursor of a hit", code="invalid") from None
+    read = _CURSOR.fullmatch(cursor)
+    if read is None:
+        raise InvalidValueError("after must be the cursor of a hit", code="invalid")
+    return int(read[1]), corpus.document(UUID(read[2]), int(read[3]))

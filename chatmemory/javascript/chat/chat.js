@@ -17,6 +17,7 @@ import { WindowControls } from "./window.js";
 export class Chat extends HTMLElement {
   #panel = null;
   #composer = null;
+  #history = null;
 
   connectedCallback() {
     if (this.#panel) return; // moved within the page
@@ -30,9 +31,14 @@ export class Chat extends HTMLElement {
     });
   }
 
-  /** Where this chat tells of its errors. */
+  /** Where this chat tells of its errors; its texts, and its connection. */
   get panel() {
     return this.#panel;
+  }
+
+  /** Scroll to the message at a position and return its element; null if it is not there, or too far up. */
+  async showMessage(position) {
+    return this.#history?.show(position) ?? null;
   }
 
   /** Send nothing from now on: another chat is being started, and what is written next is meant for that one. */
@@ -54,6 +60,7 @@ export class Chat extends HTMLElement {
     const panel = this.#panel;
     const conversation = new Conversation(panel.api);
     const history = new History(panel, conversation);
+    this.#history = history;
     if (panel.part("retained")) {
       new Tabs(panel);
       // First the controls, whose size decides where the end of the memory is.

@@ -75,9 +75,16 @@ export class Conversation extends EventTarget {
     return Math.max(0, this.settings.message_count - this.kept.length);
   }
 
+  /** The position of the oldest message read so far. */
+  get oldest() {
+    return Math.min(...this.#items.keys());
+  }
+
   /** Read one more page of older messages. */
-  async readOlder() {
-    const page = await this.api.call("GET", this.#next);
+  async readOlder(count = PAGE) {
+    const next = new URL(this.#next);
+    next.searchParams.set("page_size", count);
+    const page = await this.api.call("GET", next);
     this.#next = page.next;
     for (const item of page.results) if (!this.#items.has(item.position)) this.#items.set(item.position, item);
     return page.results.reverse();

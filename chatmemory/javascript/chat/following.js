@@ -39,6 +39,16 @@ export class Following {
     element.scrollIntoView({ block: "nearest", behavior: calm() ? "instant" : "smooth" });
   }
 
+  /** Scroll to something further up, and stay there. */
+  goTo(element) {
+    const { top, height } = element.getBoundingClientRect();
+    const shown = this.#scroller.getBoundingClientRect();
+    this.#isOn = false;
+    this.#glance = Infinity;
+    this.#scroller.scrollTop += top - shown.top - Math.max(0, (shown.height - height) / 2);
+    this.#look();
+  }
+
   /** Find out whether somebody reads further up: only a reader scrolls up, while the list itself scrolls only down. */
   #look() {
     const { scrollHeight, scrollTop, clientHeight } = this.#scroller;

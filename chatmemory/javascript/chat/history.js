@@ -5,6 +5,9 @@ import { el } from "./dom.js";
 import { Following } from "./following.js";
 import { PIECE } from "./long_text.js";
 
+const MOST_READ = 5_000; // messages to read at most, to show one further up
+const AT_ONCE = 200;
+
 export class History {
   #list;
   #scroller;
@@ -13,7 +16,7 @@ export class History {
   #answering;
   #text = ""; // of the answer that is being made
   #frame = 0;
-  #reading = false;
+  #reading = null;
 
   constructor(panel, conversation) {
     this.panel = panel;
@@ -83,19 +86,34 @@ export class History {
     if (this.#end.isOn || added.some((item) => item.type === "USER")) this.#end.toEnd(true);
   }
 
-  async #showOlder() {
-    if (this.#reading || !this.conversation.hasOlder) return;
-    this.#reading = true;
+  /** Scroll to a message and return its element; null if it is not there, or too far up. */
+  async show(position) {
+    const find = () => this.#list.querySelector(`[data-position="${position}"]`);
+    if (this.conversation.oldest - position > MOST_READ) return null;
+    while (!find() && position < this.conversation.oldest) if (!(await this.#showOlder(AT_ONCE))) return null;
+    const found = find();
+    if (found) this.#end.goTo(found);
+    return found;
+  }
+
+  /** Return whether there were older messages. */
+  #showOlder(count) {
+    this.#reading ??= this.#readOlder(count).finally(() => (this.#reading = null));
+    return this.#reading;
+  }
+
+  async #readOlder(count) {
+    if (!this.conversation.hasOlder) return false;
     try {
-      const items = await this.conversation.readOlder();
+      const items = await this.conversation.readOlder(count);
       const { scrollHeight, scrollTop } = this.#scroller;
       this.#list.prepend(...items.map((item) => this.#bubble(item)));
       this.#updateEdges();
       this.#scroller.scrollTop = scrollTop + this.#scroller.scrollHeight - scrollHeight;
+      return true;
     } catch (error) {
       this.panel.showError(error);
-    } finally {
-      this.#reading = false;
+      return false;
     }
   }
 

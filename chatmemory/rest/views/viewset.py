@@ -295,12 +295,13 @@ class ChatMemoryViewSet(ProblemView, viewsets.GenericViewSet[Any]):
 _LONGEST_ENTRY = 2000
 
 
-def record_read(request: Request, conversation: Conversation | None = None) -> None:
+def record_read(request: Request, conversation: Conversation | None = None, *, is_search: bool = False) -> None:
     """Record that staff read texts of another owner: those of a conversation, by default of a list of conversations.
 
-    The answer to a HEAD has no text, but the length of the answer tells whether a search found something.
+    The answer to a HEAD has no text, but the length of the answer tells whether a search found something: that of a
+    list with ``TEXT_FILTERS``, or one with ``is_search``.
     """
-    if request.method == "HEAD" and not any(map(request.query_params.get, TEXT_FILTERS)):
+    if request.method == "HEAD" and not (is_search or any(map(request.query_params.get, TEXT_FILTERS))):
         return
     if is_for_others(request) and may_read_text(request):
         staff.record(request.user, _described_call(request), None if conversation is None else [conversation])
