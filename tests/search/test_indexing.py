@@ -155,7 +155,9 @@ class TestErasing:
                 one.result()
         list(purge_evicted(timezone.now() + SOON))
         there = set(Message.objects.values_list("text", flat=True))
-        assert {f"wsecret{word(n)}" for n in range(128, number) if f"secret{word(n)}" not in there}.isdisjoint(indexed())
+        assert {f"wsecret{word(n)}" for n in range(128, number) if f"secret{word(n)}" not in there}.isdisjoint(
+            indexed()
+        )
         indexing.index_all(conversation)
         assert not list(wrong_documents(Conversation.objects.all(), repair=False))
 

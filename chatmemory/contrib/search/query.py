@@ -70,8 +70,7 @@ def parse(text: str, *, prefix: bool = False) -> Query:
     phrases: list[tuple[str, ...]] = []
     quoted: list[tuple[str, ...]] = []
     excluded: list[tuple[str, ...]] = []
-    terms: list[str] = []
-    ideographs: list[str] = []
+    counted: list[list[Token]] = []
     unfinished: str | None = None
     room = MOST_TERMS
     for piece in _PIECE.finditer(text):
@@ -87,8 +86,7 @@ def parse(text: str, *, prefix: bool = False) -> Query:
         if piece["no"]:
             excluded += required
             continue
-        terms += [term for unit in units for term in _terms(unit)]
-        ideographs += [token.text[:2] for unit in units for token in unit if _IDEOGRAPH.match(token.text)]
+        counted += units
         if prefix and word is not None and required and piece.end() == len(text) and _reaches_end(units[-1], part):
             *others, last = required.pop()
             unfinished = last
@@ -102,14 +100,13 @@ def parse(text: str, *, prefix: bool = False) -> Query:
         quoted=(*dict.fromkeys(quoted),),
         excluded=(*dict.fromkeys(excluded),),
         prefix=unfinished,
-        terms=(*dict.fromkeys(terms + ideographs),)[:MOST_TERMS],
+        terms=_counted(counted),
     )
 
 
 def any_word(text: str) -> Query:
     """Return a query by relevance for the words of a text of any length. Quotes and hyphens have no meaning."""
-    terms = dict.fromkeys(term for unit in _units(tokens(text)) for term in _terms(unit))
-    return Query(terms=(*terms,)[:MOST_TERMS])
+    return Query(terms=_counted(_units(tokens(text))))
 
 
 def places(phrase: Sequence[str], steps: Sequence[str]) -> Iterator[int]:
@@ -151,6 +148,13 @@ def _units(found: list[Token]) -> list[list[Token]]:
             units.append([token])
         end = max(end, token.end)
     return units
+
+
+def _counted(units: list[list[Token]]) -> tuple[str, ...]:
+    """Return the terms of a search by relevance. Single ideographs come last, so that they are cut first."""
+    terms = [term for unit in units for term in _terms(unit)]
+    terms += [token.text[:2] for unit in units for token in unit if _IDEOGRAPH.match(token.text)]
+    return (*dict.fromkeys(terms),)[:MOST_TERMS]
 
 
 def _is_run(unit: list[Token]) -> bool:
