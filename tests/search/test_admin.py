@@ -100,10 +100,10 @@ class TestProgress:
         return plain(client.get(address).content.decode())
 
     def test_is_shown_while_messages_are_missing(self, admin_client: Client, conversation: Conversation) -> None:
-        said = "Search index: 0 of 32 messages"
-        assert said in self.page(admin_client, conversation)
+        conversation.memory.add(*(UserMessage(f"Bye {number}") for number in range(32)))
+        assert "Search index: 0 of 64 messages" in self.page(admin_client, conversation)
         indexing.index_all(conversation)
-        assert Progress.objects.get().indexed_to == 32
+        assert Progress.objects.get().indexed_to == 64
         assert "Search index" not in self.page(admin_client, conversation)
         conversation.memory.add(UserMessage("One more"))
         conversation.refresh_from_db()

@@ -166,8 +166,9 @@ class TestCommand:
     def test_it_closes_the_gap_that_a_killed_process_leaves(self) -> None:
         conversation = ConversationFactory()
         talk(conversation, 0, 64)
-        for model in (Progress, Segment, Page):
-            model.objects.all().delete()
+        Progress.objects.update(indexed_to=0)
+        Segment.objects.all().delete()
+        Page.objects.all().delete()
         assert "expected all messages, found 64 positions fewer" in check()
         assert list(verify()) == []  # they were said just now
         Message.objects.update(created_at=timezone.now() - SOON)
@@ -177,6 +178,16 @@ class TestCommand:
         assert list(verify()) == []
         assert command("--check") == "Findings: 0.\n"
         assert command() == "Indexed conversations: 0, messages: 0.\n"
+
+    def test_verify_leaves_conversations_to_it_that_were_never_indexed(self) -> None:
+        conversation = ConversationFactory()
+        talk(conversation, 0, 64)
+        Message.objects.update(created_at=timezone.now() - SOON)
+        for model in (Progress, Segment, Page):  # as after an import
+            model.objects.all().delete()
+        assert list(verify()) == []
+        assert "found 64 positions fewer" in check()
+        assert command() == "Indexed conversations: 1, messages: 64.\n"
 
     def test_verify_repairs(self) -> None:
         talk(ConversationFactory(), 0, 64)

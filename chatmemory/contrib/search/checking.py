@@ -29,9 +29,10 @@ def gap(conversation: Conversation, progress: Progress | None, *, before: dateti
     Args:
         conversation: the conversation.
         progress: how far it is indexed.
-        before: ignore the gap if its first message was said later, because a process may be indexing it.
+        before: ignore the gap if its first message was said later, because a process may be indexing it, and if nothing
+            of the conversation was ever indexed, because it may have been imported.
     """
-    if not setting("KEEP_HISTORY"):
+    if not setting("KEEP_HISTORY") or (progress is None and before is not None):
         return 0
     done = 0 if progress is None else progress.indexed_to
     missing = max(0, conversation.next_position // indexing.EVERY * indexing.EVERY - done)
@@ -63,7 +64,7 @@ def wrong_documents(
 
 
 def wrong_for_a_while(conversations: QuerySet[Conversation], *, repair: bool) -> Iterator[Finding]:
-    """Yield what ``wrong_documents`` finds, without messages that were said just now."""
+    """Yield what ``wrong_documents`` finds, without messages that were said just now, or are not indexed yet."""
     return wrong_documents(conversations, repair=repair, before=timezone.now() - _SOON)
 
 
