@@ -197,7 +197,7 @@ WORDS = ["apple", "apples", "applied", "pear", "Birne", "café", "of", "of", "th
 texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join)
 
 
-@settings(max_examples=fewer_on_servers(40), deadline=None)
+@settings(max_examples=fewer_on_servers(30), deadline=None)
 @given(st.integers(2, 8), st.lists(st.tuples(texts, texts, st.booleans()), min_size=2, max_size=14))
 def test_a_replay_finds_what_a_search_found_then(limit: int, turns: list[tuple[str, str, bool]]) -> None:
     conversation = ConversationFactory(window="messages", limit=limit)

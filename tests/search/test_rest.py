@@ -217,7 +217,7 @@ def test_two_owners_never_find_what_is_the_others() -> None:
             indexing.index_all(made)
         mine[number % 2].append(made)
     hits = 0
-    for _ in range(300):
+    for _ in range(80):
         who = draw.randrange(2)
         own = {str(made.pk) for made in mine[who]}
         query = " ".join(
@@ -235,7 +235,7 @@ def test_two_owners_never_find_what_is_the_others() -> None:
         assert {each["id"] for each in listed} <= own
         assert clients[who].get(url(theirs, "search/"), parameters).status_code == 404
         assert clients[who].get(url(theirs, "messages/"), {"search": query}).status_code == 404
-    assert hits > 1000
+    assert hits > 250
 
 
 class TestLists:

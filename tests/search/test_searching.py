@@ -21,6 +21,7 @@ from chatmemory.retention import purge_evicted
 from tests.search.oracle import Document
 from tests.search.oracle import search as naive_search
 from tests.support.factories import ConversationFactory, UserFactory
+from tests.support.window_cases import fewer_on_servers
 
 pytestmark = pytest.mark.django_db
 
@@ -141,7 +142,7 @@ def find_all(chosen: Any, text: str, size: int, **options: Any) -> list[Hit]:
 
 
 @settings(
-    max_examples=40,
+    max_examples=fewer_on_servers(24),
     phases=[Phase.explicit, Phase.reuse, Phase.generate],  # each example asks some hundred searches
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

