@@ -152,7 +152,7 @@ def measure_size() -> dict[str, int]:
 def measure_additions(texts: Texts) -> float:
     """Return the time of additions with the index over that without it, in turns on the same machine."""
     from chatmemory import AiMessage, UserMessage
-    from chatmemory.contrib.search import indexing
+    from chatmemory.contrib.search.capability import index_new
     from chatmemory.models import Conversation
     from chatmemory.signals import messages_added
 
@@ -160,9 +160,9 @@ def measure_additions(texts: Texts) -> float:
         conversation = Conversation.objects.create(window="messages", limit=20)
         said = [(UserMessage(texts.one()), AiMessage(texts.one())) for _ in range(_ADDITIONS // 2)]
         if is_indexed:
-            messages_added.connect(indexing.index_new, sender=Conversation)
+            messages_added.connect(index_new, sender=Conversation)
         else:
-            messages_added.disconnect(indexing.index_new, sender=Conversation)
+            messages_added.disconnect(index_new, sender=Conversation)
         start = time.perf_counter()
         for question, answer in said:
             conversation.memory.add(question)

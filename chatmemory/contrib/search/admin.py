@@ -1,4 +1,4 @@
-"""What the admin says about the index of a conversation."""
+"""What the admin says about the index of a conversation. Django imports this module when a process starts."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from django.utils.html import format_html
 from django.utils.translation import gettext
 
 from chatmemory.admin.display.memory_map import grouped
-from chatmemory.contrib.search.checking import gap
 from chatmemory.contrib.search.models import Progress
 from chatmemory.models import Conversation
 
 
 def index_section(conversation: Conversation) -> str:
     """Return how far a conversation is indexed; nothing if no messages are missing."""
+    from chatmemory.contrib.search.checking import gap
+
     progress = Progress.objects.using(conversation._state.db).filter(conversation=conversation).first()
     if not gap(conversation, progress):
         return ""

@@ -1,4 +1,7 @@
-"""The capability of this app, and what it adds to conversations."""
+"""The capability of this app, and what it adds to conversations.
+
+Every process of the project imports this module when it starts, so it imports the others when they are needed.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from django.http import HttpRequest
 from django.urls import URLPattern
 
 from chatmemory.capabilities import Capability, Recalled
-from chatmemory.contrib.search import indexing
+from chatmemory.contrib.search.models import EVERY
 from chatmemory.core.messages import UserMessage
 from chatmemory.models import Conversation, ConversationQuerySet
 from chatmemory.signals import messages_added
@@ -26,10 +29,14 @@ class SearchCapability(Capability):
         return recall(conversation, message, tokens)
 
     def anonymise(self, conversation: Conversation) -> None:
-        indexing.erase_all(conversation)
+        from chatmemory.contrib.search.indexing import erase_all
+
+        erase_all(conversation)
 
     def erased(self, conversation: Conversation, positions: Collection[int]) -> None:
-        indexing.erase(conversation, positions)
+        from chatmemory.contrib.search.indexing import erase
+
+        erase(conversation, positions)
 
     def search(self, model: type[Model], conversations: QuerySet[Conversation], text: str) -> Q | None:
         from chatmemory.contrib.search.lists import condition
@@ -60,9 +67,17 @@ class SearchCapability(Capability):
         return wrong_for_a_while(conversations, repair=repair)
 
 
+def index_new(conversation: Conversation, messages: list[Any], **kwargs: Any) -> None:
+    """Index a conversation after every ``EVERY`` positions. A receiver of ``messages_added``."""
+    if (messages[-1].position + 1) // EVERY > messages[0].position // EVERY:
+        from chatmemory.contrib.search.indexing import index_all
+
+        index_all(conversation)
+
+
 def install() -> None:
     """Add ``search()`` and ``asearch()`` to conversations and their querysets, and connect the receiver."""
-    messages_added.connect(indexing.index_new, sender=Conversation, dispatch_uid="chatmemory.contrib.search")
+    messages_added.connect(index_new, sender=Conversation, dispatch_uid="chatmemory.contrib.search")
 
     def search(conversation: Conversation, text: str, **options: Any) -> Any:
         from chatmemory.contrib.search.searching import search

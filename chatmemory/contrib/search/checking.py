@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from chatmemory.conf import setting
 from chatmemory.contrib.search import indexing
-from chatmemory.contrib.search.models import Page, Progress, Segment
+from chatmemory.contrib.search.models import EVERY, Page, Progress, Segment
 from chatmemory.contrib.search.segments import Segment as ReadSegment
 from chatmemory.contrib.search.segments import keys_of
 from chatmemory.database.change import Change, Target
@@ -35,7 +35,7 @@ def gap(conversation: Conversation, progress: Progress | None, *, before: dateti
     if not setting("KEEP_HISTORY") or (progress is None and before is not None):
         return 0
     done = 0 if progress is None else progress.indexed_to
-    missing = max(0, conversation.next_position // indexing.EVERY * indexing.EVERY - done)
+    missing = max(0, conversation.next_position // EVERY * EVERY - done)
     if missing and before is not None:
         rows = rows_of(conversation).filter(position__gte=done).order_by("position")
         first = rows.values_list("created_at", flat=True).first()

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import Any
 
 from django.db import transaction
 from django.db.models import F
@@ -25,9 +24,6 @@ from chatmemory.database.connections import retry
 from chatmemory.database.reading import chunks, read_in_parts, rows_of
 from chatmemory.models import Conversation
 
-EVERY = 64
-"""After so many positions, the receiver indexes a conversation."""
-
 _AT_ONCE = 4096
 _FAN = 8  # so many segments of one size become one
 
@@ -36,12 +32,6 @@ def segment_of(conversation: Conversation, start: int, size: int) -> NewSegment:
     """Return the segment of some positions, made from the messages."""
     rows = rows_of(conversation).history().filter(position__gte=start, position__lt=start + size)
     return NewSegment.of((said_by(row) for row in read_in_parts(rows.only(*Said._fields, "conversation"))), start, size)
-
-
-def index_new(conversation: Conversation, messages: list[Any], **kwargs: Any) -> None:
-    """Index a conversation after every ``EVERY`` positions. A receiver of ``messages_added``."""
-    if (messages[-1].position + 1) // EVERY > messages[0].position // EVERY:
-        index_all(conversation)
 
 
 def index_all(conversation: Conversation) -> int:

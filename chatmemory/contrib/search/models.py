@@ -13,6 +13,9 @@ from django.db import models
 from chatmemory.models import Conversation
 from chatmemory.models.deletion import cascade
 
+EVERY = 64
+"""After so many positions, a conversation is indexed."""
+
 
 class Progress(models.Model):
     """How far a conversation is indexed. Locked while the index of the conversation changes."""
