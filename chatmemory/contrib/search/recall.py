@@ -46,7 +46,7 @@ _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Su
 
 @dataclass(frozen=True)
 class Scope:
-    """What may be found: nothing else is read, whatever a model asks for."""
+    """What may be found. A model cannot read anything else."""
 
     conversations: QuerySet[Conversation]
 
