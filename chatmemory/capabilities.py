@@ -46,7 +46,7 @@ class AdminPage:
 
 @dataclass(frozen=True, kw_only=True)
 class Recalled:
-    """What an app recalled for a message of the user: text of messages that the memory no longer contains."""
+    """The text that an app recalled for a message of the user, from messages that the memory no longer contains."""
 
     text: str
     """The text that the model gets before the user's message. It is not stored."""

@@ -42,7 +42,7 @@ class Added:
     """The tokens of the model's call whose answer this is; None for other messages, or if the model did not say."""
 
     recalled: Recalled | None = None
-    """What the model gets with the user's message, if something was recalled for it. Then there are no messages."""
+    """The quotations that the model gets with the user's message. If there are any, there are no messages."""
 
 
 class AdditionOptions(TypedDict, total=False):

@@ -176,7 +176,7 @@ def turn_steps(turn: Lease, plan: Plan, runs_together: Callable[[], bool]) -> St
 
 @dataclass
 class _Beside:
-    """What the requests of a turn have beside the memory: the same in all of them, so that each begins alike."""
+    """The text beside the memory in the requests of a turn: the same in all of them, so that each begins alike."""
 
     is_known: bool = False
     recalled: Recalled | None = None

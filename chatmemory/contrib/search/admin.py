@@ -1,4 +1,4 @@
-"""What the admin says about the index of a conversation. Django imports this module when a process starts."""
+"""A line about the index on the page of a conversation. Django imports this module when a process starts."""
 
 from __future__ import annotations
 

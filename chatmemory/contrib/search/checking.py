@@ -1,4 +1,4 @@
-"""What ``chatmemory_verify`` and ``chatmemory_index --check`` find in the index."""
+"""The checks of the index, for ``chatmemory_verify`` and ``chatmemory_index --check``."""
 
 from __future__ import annotations
 

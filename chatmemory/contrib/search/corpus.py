@@ -21,7 +21,7 @@ from django.db.models import Q, QuerySet
 from chatmemory.contrib.search import planes, segments
 from chatmemory.contrib.search.models import Page as PageRow
 from chatmemory.contrib.search.models import Segment as SegmentRow
-from chatmemory.contrib.search.postings import Page, bitmap_bytes, set_bits
+from chatmemory.contrib.search.postings import Page, bitmap_bytes, bitmap_of, set_bits
 from chatmemory.contrib.search.score import LENGTH_BITS
 from chatmemory.contrib.search.segments import STEP, Said
 from chatmemory.contrib.search.tokenizer import is_beginning, root
@@ -187,16 +187,15 @@ class Corpus:
 
         A message of which the memory has a copy is in the memory.
         """
-        bitmap = bytearray(self._length)
+        found: list[int] = []
         for keys in chunks(
             self._keys if conversations is None else [key for key in conversations if key in self._keys]
         ):
             rows = Message.objects.using(self.database).filter(conversation__in=keys, evicted_in__isnull=True)
             rows = rows.filter(origin__in=(Origin.SAID, Origin.COPY)).order_by()
             for key, position, covered in rows.values_list("conversation", "position", "covers_from"):
-                document = self.document(key, position if covered is None else covered)
-                bitmap[document // 8] |= 1 << document % 8
-        return int.from_bytes(bitmap, "little")
+                found.append(self.document(key, position if covered is None else covered))
+        return int.from_bytes(bitmap_of(found, 8 * self._length), "little")
 
     def said_between(self, since: int | None, until: int | None) -> int:
         """Return the documents that were said at or after ``since``, and before ``until``, in microseconds."""
@@ -242,24 +241,23 @@ class Corpus:
             ReplacedError: another process has replaced a segment.
         """
         bitmaps = {wanted: bytearray(self._length) for wanted in ranges}
-        pages: dict[int, tuple[_Part, list[Range]]] = {}
-        conversations: set[UUID] = set()
+        pages: dict[int, tuple[_Part, UUID, list[Range]]] = {}
         for part in self._parts:
             if isinstance(part.source, segments.Segment):
                 for wanted, bitmap in bitmaps.items():
                     part.source.mark(wanted.first, wanted.end, bitmap, part.at)
                 continue
-            conversations.add(part.source.conversation_id)
             directory = segments.Directory(part.source)
             for wanted in bitmaps:
                 for key in directory.pages(wanted.first, wanted.end):
-                    pages.setdefault(key, (part, []))[1].append(wanted)
+                    pages.setdefault(key, (part, part.source.conversation_id, []))[2].append(wanted)
         missing = set(pages)
         for keys in chunks(list(pages)):
             # By the primary key alone, many conversations would ask every shard of a distributed table.
+            conversations = {pages[key][1] for key in keys}
             rows = PageRow.objects.using(self.database).filter(conversation__in=conversations, pk__in=keys)
             for key, data in rows.values_list("pk", "data"):
-                part, here = pages[key]
+                part, _, here = pages[key]
                 page = Page(bytes(data), part.size)
                 for wanted in here:
                     page.mark(wanted.first, wanted.end, bitmaps[wanted], part.at)

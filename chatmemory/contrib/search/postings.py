@@ -50,7 +50,7 @@ def to_pages(postings: Postings, documents: int) -> Iterator[tuple[str, bytes]]:
     for token in sorted(postings):
         numbers = postings[token]
         if len(numbers) >= least:
-            blob = _bitmap(numbers, documents)
+            blob = bitmap_of(numbers, documents)
         else:
             blob = bytes(numbers.tolist()) if is_short else bytes_of(numbers)
         tokens.append(token)
@@ -169,7 +169,8 @@ def _page(tokens: list[str], counts: list[int], blobs: list[bytes]) -> bytes:
     return zlib.compress(b"".join([len(text).to_bytes(4, "little"), text, bytes_of(array("H", counts)), *blobs]))
 
 
-def _bitmap(numbers: array[int], documents: int) -> bytes:
+def bitmap_of(numbers: Iterable[int], documents: int) -> bytes:
+    """Return the bitmap of some of so many documents."""
     bitmap = bytearray(bitmap_bytes(documents))
     for number in numbers:
         bitmap[number >> 3] |= 1 << (number & 7)

@@ -1,4 +1,4 @@
-"""What a model gets with a message of the user: what was said about the same words, and has left the memory.
+"""Quotations of evicted messages, which a model gets with a message of the user about the same words.
 
 ::
 

@@ -1,4 +1,4 @@
-"""What somebody searches for, read from one line of text."""
+"""A query: words, phrases and exclusions, read from one line of text."""
 
 from __future__ import annotations
 

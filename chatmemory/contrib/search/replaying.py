@@ -16,6 +16,7 @@ from uuid import UUID
 from django.db.models import QuerySet
 
 from chatmemory.contrib.search.corpus import Corpus
+from chatmemory.contrib.search.postings import bitmap_of
 from chatmemory.contrib.search.query import Query, any_word
 from chatmemory.contrib.search.questions import Question
 from chatmemory.contrib.search.searching import MOST_HITS, most_relevant, with_corpus
@@ -236,11 +237,8 @@ class _Conversation:
         then = self._corpus.before(self._corpus.document(self._conversation.pk, end))
         lost = []
         for memory in memories:
-            bitmap = bytearray(end // 8 + 1)
-            for position in memory.said:
-                if position < end:
-                    bitmap[position // 8] |= 1 << position % 8
-            lost.append(then.documents & ~int.from_bytes(bitmap, "little"))
+            there = bitmap_of((position for position in memory.said if position < end), end)
+            lost.append(then.documents & ~int.from_bytes(there, "little"))
         found = most_relevant(then, query, lost, self._hits)
         return lost, [[self._corpus.place(document)[1] for document in some] for some in found]
 

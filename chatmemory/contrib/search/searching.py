@@ -8,6 +8,7 @@ See ``score``.
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,7 +22,7 @@ from django.db.models import Q, QuerySet
 from chatmemory.contrib.search import planes
 from chatmemory.contrib.search.corpus import Corpus, Range, ReplacedError
 from chatmemory.contrib.search.planes import Planes
-from chatmemory.contrib.search.postings import set_bits
+from chatmemory.contrib.search.postings import bitmap_of, set_bits
 from chatmemory.contrib.search.query import Query, has_phrase, parse
 from chatmemory.contrib.search.score import LENGTH_BITS, LENT, NORMS, OWN, weight
 from chatmemory.contrib.search.segments import TYPE_NUMBERS, microseconds
@@ -207,7 +208,7 @@ class _Filters:
         return found
 
 
-class _Search:
+class _Search(ABC):
     """One search. Subclasses define the order.
 
     A key is what documents are sorted by, the greatest first. Its last part is the document.
@@ -239,9 +240,9 @@ class _Search:
             self.allowed &= ~self.bitmaps[unwanted]
         self.is_checked = bool(self.phrases) or any(len(some) > 1 for some in query.excluded)
 
+    @abstractmethod
     def best(self, most: int, after: str) -> list[tuple[int, str, int | None]]:
         """Return the best documents behind a cursor: each with its cursor and its score."""
-        raise NotImplementedError
 
     def hits(self, conversations: QuerySet[Conversation], limit: int) -> list[Hit]:
         """Return the hits of a page."""
@@ -337,10 +338,8 @@ class _Newest(_Search):
             rows = self._rows(conversations, some, fields)
             there = [row for document in some if (row := rows.get(document))]
             found += [row for row in there if self._fits(row.text)] if self.is_checked else there
-        seen = bytearray(-(-self.allowed.bit_length() // 8))
-        for document in documents:
-            seen[document // 8] |= 1 << document % 8
-        return found, self.corpus.conversations(self.allowed & ~int.from_bytes(seen, "little"))
+        seen = int.from_bytes(bitmap_of(documents, self.allowed.bit_length()), "little")
+        return found, self.corpus.conversations(self.allowed & ~seen)
 
 
 class _Relevance(_Search):

@@ -81,7 +81,7 @@ class ConversationRetriever(BaseRetriever):
 
 
 class RecalledMessages(BaseMemoryBlock[str]):
-    """What was said about the words of the user's last message, and has left the memory of the conversation."""
+    """Quotations of the evicted messages of a conversation that fit the user's last message."""
 
     name: str = Field(default="RecalledMessages", description="The name of the memory block.")
     memory_id: str | None = Field(default=None, description="The memory ID of the conversation; None for all.")
