@@ -69,9 +69,10 @@ def _index_some(conversation: Conversation) -> int:
         unchanged = Progress.objects.using(database).filter(
             conversation=conversation, indexed_to=start, erasures=progress.erasures
         )
-        if unchanged.update(indexed_to=start + size):
+        is_unchanged = bool(unchanged.update(indexed_to=start + size))
+        if is_unchanged:
             _append(conversation, new)
-    return size
+    return size if is_unchanged else _index_some(conversation)
 
 
 def _progress_of(conversation: Conversation) -> Progress | None:
