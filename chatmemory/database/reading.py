@@ -135,7 +135,7 @@ def in_parts(rows: QuerySet[M], size: int = 200) -> Iterator[M]:
         yield from page
 
 
-def read_in_parts(rows: QuerySet[Message], after: int = -1) -> Iterator[Message]:
+def read_in_parts(rows: QuerySet[Message, T], after: int = -1) -> Iterator[T]:
     """Yield the rows of one conversation after a position, in parts that stay small however long the messages are."""
     while True:
         sizes = list(rows.filter(position__gt=after).order_by("position").values_list("position", CHARS)[:_ROWS])

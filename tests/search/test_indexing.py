@@ -70,6 +70,20 @@ class TestWriting:
         assert sum(Segment.objects.values_list("size", flat=True)) == Progress.objects.get().indexed_to
         assert not list(wrong_documents(Conversation.objects.all(), repair=False))
 
+    def test_segments_are_as_large_as_they_can_be(self) -> None:
+        conversation = ConversationFactory()
+        talk(conversation, 0, 30)
+        # As if 140,000 messages had been purged since then.
+        Conversation.objects.update(next_position=140_000)
+        talk(conversation, 140_000, 140_010)
+        indexing.index_all(conversation)
+        assert [*Segment.objects.order_by("start").values_list("size", flat=True)][:2] == [65_536, 65_536]
+        assert [hit.position for hit in conversation.search("common", limit=12)] == [
+            *range(140_009, 139_999, -1),
+            29,
+            28,
+        ]
+
     def test_a_transaction_that_is_rolled_back_writes_nothing(self) -> None:
         conversation = ConversationFactory()
         with transaction.atomic():

@@ -17,7 +17,7 @@ from django.db.models import F
 from chatmemory.conf import setting
 from chatmemory.contrib.search.models import Page, Progress, Segment
 from chatmemory.contrib.search.postings import MOST_DOCUMENTS
-from chatmemory.contrib.search.segments import STEP, Said, keys_of, said_by
+from chatmemory.contrib.search.segments import STEP, Said, keys_of
 from chatmemory.contrib.search.segments import Segment as NewSegment
 from chatmemory.database.change import Target
 from chatmemory.database.connections import retry
@@ -25,13 +25,13 @@ from chatmemory.database.reading import chunks, read_in_parts, rows_of
 from chatmemory.models import Conversation
 
 _AT_ONCE = 4096
-_FAN = 8  # so many segments of one size become one
+_FAN = 8  # so many segments of one size become one, or as many as one may contain
 
 
 def segment_of(conversation: Conversation, start: int, size: int) -> NewSegment:
     """Return the segment of some positions, made from the messages."""
     rows = rows_of(conversation).history().filter(position__gte=start, position__lt=start + size)
-    return NewSegment.of((said_by(row) for row in read_in_parts(rows.only(*Said._fields, "conversation"))), start, size)
+    return NewSegment.of(map(Said._make, read_in_parts(rows.values_list(*Said._fields))), start, size)
 
 
 def index_all(conversation: Conversation) -> int:
@@ -96,13 +96,13 @@ def _append(conversation: Conversation, new: NewSegment) -> None:
     merged: list[int] = []
     size = new.size
     before = list(rows.order_by("-start").values_list("pk", "size")[: 4 * _FAN])
-    while (some := before[: _FAN - 1]) and len(some) == _FAN - 1:
+    while count := min(_FAN, MOST_DOCUMENTS // size) - 1:
+        some, before = before[:count], before[count:]
         total = sum(other for _, other in some)
-        if any(other > size for _, other in some) or total + size > MOST_DOCUMENTS:
+        if len(some) < count or any(other > size for _, other in some) or total + size > MOST_DOCUMENTS:
             break
         merged += [key for key, _ in some]
         size += total
-        before = before[_FAN - 1 :]
     parts = []
     for row in rows.filter(pk__in=merged).order_by("start"):
         parts.append(NewSegment.read(row))

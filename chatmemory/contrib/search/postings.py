@@ -6,7 +6,10 @@ bitmap: bit 0 of the first byte is document 0.
 
 A page is compressed with zlib. It contains the length of the tokens' text (4 bytes, little-endian), the tokens in
 UTF-8 with newlines between them, the number of documents of each token less one (2 bytes each), and these documents:
-their numbers (1 byte each in a segment of at most 256 documents, otherwise 2), or a bitmap if it is not much longer.
+their numbers (2 bytes each), or a bitmap if it is not much longer.
+
+In memory, too, the numbers of a token's documents are bytes: unlike lists and arrays, Python's garbage collector does
+not have to look at them, and a segment has thousands of tokens.
 """
 
 from __future__ import annotations
@@ -24,10 +27,13 @@ MOST_DOCUMENTS = 65_536
 
 _PAGE_BYTES = 4_000
 _LONGER_BITMAP = 4
-"""A bitmap of a large segment may be this many times as long as the numbers, because it is read at once."""
+"""A bitmap may be this many times as long as the numbers, because it is read at once."""
 
-Postings = Mapping[str, "array[int]"]
-"""The numbers of the documents of each token, ascending."""
+_WORTHWHILE = 0.75
+"""A page is compressed if it becomes shorter than this part of its length."""
+
+Postings = Mapping[str, bytes]
+"""The numbers of the documents of each token, ascending: 2 bytes each, little-endian."""
 
 
 def bitmap_bytes(documents: int) -> int:
@@ -46,15 +52,14 @@ def to_pages(postings: Postings, documents: int) -> Iterator[tuple[str, bytes]]:
     counts: list[int] = []
     blobs: list[bytes] = []
     length = 0
-    least, is_short = _least_in_bitmap(documents), _width(documents) == 1
+    least = _least_in_bitmap(documents)
     for token in sorted(postings):
-        numbers = postings[token]
-        if len(numbers) >= least:
-            blob = bitmap_of(numbers, documents)
-        else:
-            blob = bytes(numbers.tolist()) if is_short else bytes_of(numbers)
+        blob = postings[token]
+        count = len(blob) // 2
+        if count >= least:
+            blob = bitmap_of(numbers_of("H", blob), documents)
         tokens.append(token)
-        counts.append(len(numbers) - 1)
+        counts.append(count - 1)
         blobs.append(blob)
         length += len(token) + 3 + len(blob)
         if length >= _PAGE_BYTES:
@@ -75,12 +80,11 @@ class Page:
     def __init__(self, data: bytes, documents: int) -> None:
         raw = zlib.decompress(data)
         length = int.from_bytes(raw[:4], "little")
-        self._documents = documents
         self._tokens = raw[4 : 4 + length].decode().split("\n")
         start = 4 + length
         self._counts = [count + 1 for count in numbers_of("H", raw[start : start + 2 * len(self._tokens)])]
-        width, bitmap, least = _width(documents), bitmap_bytes(documents), _least_in_bitmap(documents)
-        lengths = [bitmap if count >= least else count * width for count in self._counts]
+        bitmap, least = bitmap_bytes(documents), _least_in_bitmap(documents)
+        lengths = [bitmap if count >= least else 2 * count for count in self._counts]
         self._starts = list(accumulate(lengths, initial=start + 2 * len(self._tokens)))
         self._least_in_bitmap = least
         self._raw = raw
@@ -101,52 +105,44 @@ class Page:
                 both = int.from_bytes(bitmap[here], "little") | int.from_bytes(blob, "little")
                 bitmap[here] = both.to_bytes(len(blob), "little")
             else:
-                for number in numbers_of(_type_code(self._documents), blob):
+                for number in numbers_of("H", blob):
                     bitmap[at + (number >> 3)] |= 1 << (number & 7)
 
-    def postings(self) -> Iterator[tuple[str, array[int]]]:
-        """Yield each token with the numbers of its documents."""
+    def postings(self) -> Iterator[tuple[str, bytes]]:
+        """Yield each token with the numbers of its documents, as in ``Postings``."""
         raw, starts, least = self._raw, self._starts, self._least_in_bitmap
-        is_short = self._documents <= 256
         for index, (token, count) in enumerate(zip(self._tokens, self._counts, strict=True)):
             blob = raw[starts[index] : starts[index + 1]]
             if count >= least:
-                yield token, array("H", set_bits(int.from_bytes(blob, "little")))
-            else:
-                yield token, array("H", list(blob)) if is_short else numbers_of("H", blob)
+                blob = bytes_of(array("H", set_bits(int.from_bytes(blob, "little"))))
+            yield token, blob
 
     def _blob(self, index: int) -> bytes:
         return self._raw[self._starts[index] : self._starts[index + 1]]
 
 
-def merge(parts: Iterable[tuple[int, Iterable[tuple[str, array[int]]]]]) -> dict[str, array[int]]:
+def merge(parts: Iterable[tuple[int, Postings]]) -> dict[str, bytes]:
     """Return the postings of several segments as those of one.
 
     Args:
         parts: for each segment, what is added to the numbers of its documents, and its postings. The numbers of later
             segments are greater.
     """
-    merged: dict[str, array[int]] = {}
+    merged: dict[str, bytes] = {}
     for offset, postings in parts:
-        for token, numbers in postings:
-            moved = array("H", [number + offset for number in numbers]) if offset else numbers
-            if token in merged:
-                merged[token].extend(moved)
-            else:
-                merged[token] = array("H", moved)
+        for token, blob in postings.items():
+            moved = bytes_of(array("H", [number + offset for number in numbers_of("H", blob)]))
+            merged[token] = merged.get(token, b"") + moved
     return merged
 
 
-def postings_of(documents: Iterable[tuple[int, Iterable[str]]]) -> dict[str, array[int]]:
+def postings_of(documents: Iterable[tuple[int, Iterable[str]]]) -> dict[str, bytes]:
     """Return the postings of documents, which are given by number and tokens, in ascending order."""
-    postings: dict[str, array[int]] = {}
+    postings: dict[str, bytes] = {}
     for number, tokens in documents:
+        blob = number.to_bytes(2, "little")
         for token in set(tokens):
-            numbers = postings.get(token)
-            if numbers is None:
-                postings[token] = array("H", (number,))
-            else:
-                numbers.append(number)
+            postings[token] = postings.get(token, b"") + blob
     return postings
 
 
@@ -166,7 +162,10 @@ _BITS = [[bit for bit in range(8) if byte >> bit & 1] for byte in range(256)]
 
 def _page(tokens: list[str], counts: list[int], blobs: list[bytes]) -> bytes:
     text = "\n".join(tokens).encode()
-    return zlib.compress(b"".join([len(text).to_bytes(4, "little"), text, bytes_of(array("H", counts)), *blobs]))
+    raw = b"".join([len(text).to_bytes(4, "little"), text, bytes_of(array("H", counts)), *blobs])
+    packed = zlib.compress(raw)
+    # Level 0 stores: bitmaps of common words hardly become smaller, and are read often.
+    return packed if len(packed) < _WORTHWHILE * len(raw) else zlib.compress(raw, level=0)
 
 
 def bitmap_of(numbers: Iterable[int], documents: int) -> bytes:
@@ -179,17 +178,7 @@ def bitmap_of(numbers: Iterable[int], documents: int) -> bytes:
 
 def _least_in_bitmap(documents: int) -> int:
     """Return the least number of documents of a token that is stored as a bitmap."""
-    if documents <= 256:
-        return bitmap_bytes(documents)
-    return -(-bitmap_bytes(documents) // (2 * _LONGER_BITMAP))
-
-
-def _width(documents: int) -> int:
-    return 1 if documents <= 256 else 2
-
-
-def _type_code(documents: int) -> str:
-    return "B" if documents <= 256 else "H"
+    return max(8, -(-bitmap_bytes(documents) // (2 * _LONGER_BITMAP)))
 
 
 def numbers_of(type_code: str, data: bytes) -> array[int]:

@@ -27,7 +27,7 @@ from chatmemory.contrib.search.postings import (
 from chatmemory.contrib.search.score import LENGTH_BITS, length_class
 from chatmemory.contrib.search.tokenizer import token_texts
 from chatmemory.database.reading import chunks
-from chatmemory.models import TYPES, Conversation, Message
+from chatmemory.models import TYPES, Conversation
 
 STEP = 8
 """Segments start and end at multiples of this, so that their bitmaps can be joined."""
@@ -49,11 +49,6 @@ class Said(NamedTuple):
     created_at: datetime
 
 
-def said_by(row: Message) -> Said:
-    """Return these columns of a row."""
-    return Said(row.position, row.type, row.text, row.created_at)
-
-
 @dataclass
 class Segment:
     """A segment that is not stored yet."""
@@ -64,7 +59,7 @@ class Segment:
     """For each document the number of its type, and the class of its length."""
 
     times: array[int]
-    postings: dict[str, array[int]] = field(repr=False)
+    postings: dict[str, bytes] = field(repr=False)
 
     @classmethod
     def of(cls, messages: Iterable[Said], start: int, size: int) -> Segment:
@@ -94,7 +89,7 @@ class Segment:
         for part in parts:
             facts += part.facts
             times += part.times
-        postings = merge((part.start - first.start, part.postings.items()) for part in parts)
+        postings = merge((part.start - first.start, part.postings) for part in parts)
         return cls(first.start, len(facts), facts, times, postings)
 
     def remove(self, positions: Collection[int]) -> bool:
@@ -105,16 +100,17 @@ class Segment:
             self.facts[number] = self.times[number] = 0
         if gone:
             left = {
-                token: array("H", [n for n in numbers if n not in gone]) for token, numbers in self.postings.items()
+                token: bytes_of(array("H", [number for number in numbers_of("H", blob) if number not in gone]))
+                for token, blob in self.postings.items()
             }
-            self.postings = {token: numbers for token, numbers in left.items() if numbers}
+            self.postings = {token: blob for token, blob in left.items() if blob}
         return bool(gone)
 
     def mark(self, first: str, end: str, bitmap: bytearray, at: int) -> None:
         """Set the bits of the documents that contain a token of a range: see ``postings.Page.mark``."""
-        for token, numbers in self.postings.items():
+        for token, blob in self.postings.items():
             if first <= token < end:
-                for number in numbers:
+                for number in numbers_of("H", blob):
                     bitmap[at + (number >> 3)] |= 1 << (number & 7)
 
     def period(self) -> tuple[int, int]:

@@ -44,7 +44,8 @@ def token_texts(text: str) -> list[str]:
     """Return the texts of ``tokens(text)``, faster."""
     found: list[str] = []
     for chunk in _normal(text).split():
-        found += _tokens_of(chunk.strip(_NO_TOKENS))[_SEARCH].texts
+        word = chunk.strip(_NO_TOKENS)
+        found += _texts_of_short(word) if len(word) <= _LONGEST_KEPT else _split(word)[_SEARCH].texts
     return found
 
 
@@ -278,11 +279,24 @@ def _tokens_of_short(chunk: str) -> _Chunk:
     return _split(chunk)
 
 
+@lru_cache(maxsize=8_192)
+def _texts_of_short(word: str) -> tuple[str, ...]:
+    return (_plain(word),) if _is_plain(word) else _split(word)[_SEARCH].texts
+
+
+def _is_plain(word: str) -> bool:
+    return word.isalpha() and word.isascii() and (word.islower() or word[1:].islower())
+
+
+def _plain(word: str) -> str:
+    return f"w{word.lower()}"[:LONGEST_TOKEN]
+
+
 def _split(chunk: str) -> _Chunk:
     word = chunk.strip(_NO_TOKENS)
-    if word.isascii() and word.isalpha() and (word.islower() or word[1:].islower()):
+    if _is_plain(word):
         start = chunk.index(word)
-        plain = _Tokens((f"w{word.lower()}"[:LONGEST_TOKEN],), (start,), (start + len(word),))
+        plain = _Tokens((_plain(word),), (start,), (start + len(word),))
         return plain, plain
     found = [(token[:LONGEST_TOKEN], start, end, follows) for token, start, end, follows in _found(chunk)]
     return _columns(found), _columns([token for token in found if token[3]])
