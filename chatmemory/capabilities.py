@@ -150,13 +150,16 @@ class Capability:
         """
         return ()
 
-    def search(self, model: type[Model], conversations: QuerySet[Conversation], text: str) -> Q | None:
+    def search(
+        self, model: type[Model], conversations: QuerySet[Conversation], text: str, types: Collection[str] = ()
+    ) -> Q | None:
         """Return the condition on rows of a list that match what a user searches for, in REST and in the admin.
 
         Args:
             model: ``Message``; or ``Conversation``, for conversations with a message that matches.
             conversations: the conversations to search, with their database.
             text: what the user typed. The last word may be unfinished.
+            types: the types of messages that the user may search; empty for all.
 
         Returns:
             The condition. None if the app cannot answer: then the list finds messages that contain the text.

@@ -86,6 +86,13 @@ _RULES: list[tuple[str, str, Callable[[Any], bool], str]] = [
     ("E021", "MAX_PAGE_CHARS", _positive, "Set it to a whole number above zero."),
     ("E016", "MAX_METADATA_CHARS", _positive, "Set it to a whole number above zero."),
     ("E017", "ERASE_USER", lambda v: v in ("erase", "anonymise"), 'Set it to "erase" or "anonymise".'),
+    ("E040", "USERS", lambda v: v in ("turns", "all"), 'Set it to "turns" or "all".'),
+    (
+        "E041",
+        "USERS_SEE",
+        lambda v: isinstance(v, (list, tuple)) and all(each in ("instructions", "tools") for each in v),
+        'Set it to a list of "instructions", "tools", or both.',
+    ),
     (
         "E038",
         "SUMMARIZER_TIMEOUT",

@@ -50,6 +50,10 @@ DEFAULTS: dict[str, Any] = {
     # The dotted path of a function that takes a staff user and returns a queryset of the conversations that the user
     # may reach in the admin and over REST (None: all).
     "STAFF_CONVERSATIONS": None,
+    # What users may do over REST with their own conversations: "turns": chat, read, name and erase them; or "all".
+    "USERS": "turns",
+    # What they see with "turns" beside what was said: any of "instructions" and "tools".
+    "USERS_SEE": [],
     # For replays: the prices per million input tokens, by model: {"gpt-4o": {"input": 2.5, "cached_input": 1.25}}.
     "PRICES": {},
     # The project's own message formats: name -> dotted path of a chatmemory.formats.MessageFormat.

@@ -59,6 +59,14 @@ def may(user: Any, act: Act) -> bool:
     return any(map(user.has_perm, _PERMISSIONS[act]))
 
 
+def is_free(user: Any, *acts: Act) -> bool:
+    """Return whether a user may do all of ``acts`` with their own conversations, and not only chat.
+
+    All users may with ``USERS = "all"``; otherwise staff with the permissions that they need for other conversations.
+    """
+    return setting("USERS") == "all" or (getattr(user, "is_staff", False) and all(may(user, act) for act in acts))
+
+
 def permission(act: Act) -> str:
     """Return the permission that an error about ``act`` names."""
     return _PERMISSIONS[act][0]

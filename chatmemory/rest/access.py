@@ -11,7 +11,7 @@ from rest_framework.request import Request
 
 from chatmemory import staff
 from chatmemory.models import Conversation, ConversationQuerySet
-from chatmemory.rest.problems import NotFound, invalid
+from chatmemory.rest.problems import NotFound, NotForUsers, invalid
 from chatmemory.staff import Act
 
 EVERYBODY = "*"
@@ -37,6 +37,19 @@ def require(request: Request, *acts: Act) -> None:
                 "Not found. Here ?owner= needs a member of staff with the permission %(permission)s.",
                 permission=staff.permission(act),
             )
+
+
+def require_free(request: Request, *acts: Act) -> None:
+    """Check that the user may do all of ``acts``, where ``USERS`` lets users only chat.
+
+    Raises:
+        NotForUsers: the request is about the user's own conversations, and they are no staff with the permissions.
+        NotFound: as ``require`` raises it.
+    """
+    if is_for_others(request):
+        require(request, *acts)
+    elif not staff.is_free(request.user, *acts):
+        raise NotForUsers
 
 
 def may_read_text(request: Request) -> bool:

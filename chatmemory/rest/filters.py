@@ -41,6 +41,7 @@ from chatmemory.models import (
 from chatmemory.models.conversation_names import kept_names
 from chatmemory.rest.access import one_owner
 from chatmemory.rest.problems import invalid
+from chatmemory.rest.reader import Reader
 
 TEXT_FILTERS = ("search", "metadata_key")
 """The filters whose results tell what messages or metadata say."""
@@ -128,9 +129,11 @@ class ConversationFilter(filters.FilterSet):
         return queryset.filter(memory_id=value) if owner is None else queryset.named(owner, value)
 
     def filter_search(self, queryset: ConversationQuerySet, name: str, value: str) -> ConversationQuerySet:
-        said = first("search", Conversation, queryset, value)
+        types = Reader.of(self.request).searched_types
+        said = first("search", Conversation, queryset, value, types)
         if said is None:
             rows = Message.objects.history().filter(conversation=OuterRef("pk"), text__icontains=value)
+            rows = rows.filter(type__in=types) if types else rows
             said = Q(Exists(rows.order_by()))
         return queryset.filter(Q(title__icontains=value) | said)
 
@@ -179,11 +182,12 @@ class MessageFilter(filters.FilterSet):
         return queryset.filter(UNCOVERED if value else ~UNCOVERED)
 
     def filter_search(self, queryset: MessageQuerySet, name: str, value: str) -> MessageQuerySet:
-        said = None
+        said, types = None, Reader.of(self.request).searched_types
         if self.form.cleaned_data["origin"] in (None, [], [Origin.SAID]):
             key = self.request.parser_context["kwargs"]["conversation_id"]
-            said = first("search", Message, Conversation.objects.using(queryset.db).filter(pk=key), value)
-        return queryset.filter(Q(text__icontains=value) if said is None else said)
+            said = first("search", Message, Conversation.objects.using(queryset.db).filter(pk=key), value, types)
+        found = queryset.filter(Q(text__icontains=value) if said is None else said)
+        return found.filter(type__in=types) if types else found
 
     def filter_queryset(self, queryset: MessageQuerySet) -> MessageQuerySet:
         found: MessageQuerySet = super().filter_queryset(queryset)

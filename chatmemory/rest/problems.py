@@ -106,6 +106,12 @@ class NotFound(Problem, status=404, code="not_found"):
     type = "about:blank"
 
 
+class NotForUsers(Problem, status=403, code="not_for_users"):
+    """Users may chat, read, name and erase their conversations, and the call does more: see the setting ``USERS``."""
+
+    message = _("You may not do this with your conversations here.")
+
+
 class NotRetained(Problem, status=400, of=NotRetainedError):
     """The message is not in the memory."""
 

@@ -29,6 +29,7 @@ from chatmemory.formats.registry import BUILT_IN, message_formats
 from chatmemory.formats.schemas import Schema, list_of, ref
 from chatmemory.models import DESCRIBED, EVICTION_REASONS, MAX_LIMIT, WINDOW_SETTINGS, WINDOWS, Conversation, Message
 from chatmemory.rest.problems import TooLarge, invalid
+from chatmemory.rest.reader import Reader
 
 EXAMPLE = {"type": "USER", "contents": [{"type": "TEXT", "text": "Hello! My name is Ann."}]}
 """The message of all examples."""
@@ -405,7 +406,8 @@ class HistoryItemSerializer(serializers.ModelSerializer[Message]):
 
     message = MessageField(
         allow_null=True,
-        help_text="In the format that was asked for; null if that cannot express it, or for staff who may not read it.",
+        help_text="In the format that was asked for; null if that cannot express it, or for staff who may not read it. "
+        "For users who may not read them, instructions and tool results are placeholders, and calls have no arguments.",
     )
     state = serializers.ChoiceField(["retained", "evicted"], help_text="In the memory now, or no longer.")
     reason = serializers.ChoiceField(
@@ -426,7 +428,7 @@ class HistoryItemSerializer(serializers.ModelSerializer[Message]):
         read_only_fields = fields
         extra_kwargs = {
             "text": {
-                "help_text": "What was said as plain text; empty if there is none, or for staff who may not read it."
+                "help_text": "What was said as plain text; empty if there is none, or for those who may not read it."
             },
             "origin": {
                 "help_text": "How it came into the memory: somebody said it; a rewrite put it in; it is a copy of a "
@@ -478,14 +480,15 @@ class PageSerializer(serializers.Serializer[Any]):
     previous = serializers.URLField(allow_null=True)
 
 
-def message_items(rows: Iterable[Message], format: MessageFormat, *, with_text: bool = True) -> list[Any]:
+def message_items(rows: Iterable[Message], format: MessageFormat, reader: Reader) -> list[Any]:
     """Return the history items of one conversation's rows. A message that the format cannot express is null.
 
-    With ``with_text`` false, the items have neither text nor message.
+    If the reader may not read any text, the items have neither text nor message.
     """
-    hidden = {} if with_text else {"text": "", "message": None}
+    hidden = {} if reader.text else {"text": "", "message": None}
     serializer: Any = _message_serializer()  # it reads dicts as well as rows
-    return [serializer.to_representation({**item, **hidden}) for item in messages_to_data(rows, format)]
+    items = messages_to_data(reader.rows(rows), format)
+    return [serializer.to_representation({**item, **hidden}) for item in items]
 
 
 @cache
@@ -495,10 +498,10 @@ def _message_serializer() -> HistoryItemSerializer:
 
 
 def change_to_data(
-    memory: MemorySize, added: Iterable[Message], evicted: Iterable[Message], format: MessageFormat
+    memory: MemorySize, added: Iterable[Message], evicted: Iterable[Message], format: MessageFormat, reader: Reader
 ) -> dict[str, Any]:
     """Return what a change did, as ``ChangeSerializer`` has it. ``memory`` is the size after it."""
-    items = {"added": message_items(added, format), "evicted": message_items(evicted, format)}
+    items = {"added": message_items(added, format, reader), "evicted": message_items(evicted, format, reader)}
     return {**items, **memory.to_data()}
 
 
@@ -521,8 +524,10 @@ def changed_memory_to_data(
     added: Iterable[Message],
     evicted: Iterable[Message],
     format: MessageFormat,
+    reader: Reader,
 ) -> dict[str, Any]:
     """Return a memory, of which ``rows`` are the rows, with what a change, or a trial, added and evicted."""
-    messages = format.write_memory([row.message for row in rows], fresh_rows(rows, memory.prefix_version))
-    items = {"added": message_items(added, format), "evicted": message_items(evicted, format)}
+    shown = [row.message for row in reader.rows(rows)]
+    messages = format.write_memory(shown, fresh_rows(rows, memory.prefix_version))
+    items = {"added": message_items(added, format, reader), "evicted": message_items(evicted, format, reader)}
     return {**memory_to_data(rows, messages, memory, memory.version), **items}

@@ -68,7 +68,7 @@ class Thumbs(Capability):
                     repaired=repair,
                 )
 
-    def search(self, model, conversations, text):
+    def search(self, model, conversations, text, types=()):
         if text not in ("👍", "👎"):
             return None
         thumbs = Thumb.objects.using(conversations.db).filter(conversation__in=conversations, up=text == "👍")

@@ -28,6 +28,7 @@ class ThumbsViewSet(ChatMemoryViewSet):
     @call(
         "putThumb",
         ("change",),
+        users=True,
         body=ThumbSerializer,
         answer=ThumbSerializer,
         problems=(404,),

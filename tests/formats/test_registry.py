@@ -195,7 +195,7 @@ class TestOverRest:
 class TestOwn:
     @pytest.fixture(autouse=True)
     def _own(self, settings: Any) -> None:
-        settings.CHATMEMORY = {"FORMATS": OWN}
+        settings.CHATMEMORY = {"USERS": "all", "FORMATS": OWN}
 
     @pytest.mark.django_db(databases=["default", "other"])  # which Django's checks ask what they can do
     def test_known(self) -> None:

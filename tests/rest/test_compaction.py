@@ -62,7 +62,7 @@ def summarizer(settings: Any) -> Any:
     """Sets the project's summarizer, by its name here."""
 
     def set_summarizer(name: str, **more: Any) -> None:
-        settings.CHATMEMORY = {"SUMMARIZER": f"{__name__}.{name}", **more}
+        settings.CHATMEMORY = {"USERS": "all", "SUMMARIZER": f"{__name__}.{name}", **more}
 
     return set_summarizer
 
@@ -616,13 +616,13 @@ class TestBounds:
 
     def test_a_memory_too_large_to_read_is_not_planned(self, api: Client, user: Any, settings: Any) -> None:
         conversation = make(user, limit=30)
-        settings.CHATMEMORY = {"MAX_MEMORY_MESSAGES": 20}
+        settings.CHATMEMORY = {"USERS": "all", "MAX_MEMORY_MESSAGES": 20}
         assert api.get(path(conversation)).status_code == 413
 
     def test_a_summary_may_not_make_a_memory_too_large(
         self, api: Client, conversation: Conversation, settings: Any
     ) -> None:
-        settings.CHATMEMORY = {"MAX_MEMORY_CHARS": 3000}
+        settings.CHATMEMORY = {"USERS": "all", "MAX_MEMORY_CHARS": 3000}
         answer = post(api, path(conversation), {"through": 14, "text": "a" * 2400})
         assert answer.status_code == 413
         assert not conversation.messages.filter(origin="summary").exists()
@@ -631,11 +631,11 @@ class TestBounds:
         self, api: Client, conversation: Conversation, settings: Any
     ) -> None:
         post(api, path(conversation), {"through": 16, "text": TEXT})
-        settings.CHATMEMORY = {"MAX_MEMORY_MESSAGES": 9}
+        settings.CHATMEMORY = {"USERS": "all", "MAX_MEMORY_MESSAGES": 9}
         assert api.get(path(conversation)).status_code == 200
 
     def test_it_counts_as_a_write(self, api: Client, conversation: Conversation, settings: Any) -> None:
-        settings.CHATMEMORY = {"THROTTLE_RATES": {"writes": "1/hour"}}
+        settings.CHATMEMORY = {"USERS": "all", "THROTTLE_RATES": {"writes": "1/hour"}}
         body = {"through": 16, "text": TEXT}
         assert [post(api, path(conversation), body).status_code for _ in range(2)] == [200, 429]
         assert api.get(path(conversation)).status_code == 200
@@ -645,7 +645,7 @@ class TestTheSetting:
     def test_comes_with_a_conversation(self, api: Client, settings: Any) -> None:
         assert post(api, "/api/conversations/", {}).json()["compact_at"] is None
         assert post(api, "/api/conversations/", {"compact_at": 80}).json()["compact_at"] == 80
-        settings.CHATMEMORY = {"WINDOW": {"compact_at": 70}}
+        settings.CHATMEMORY = {"USERS": "all", "WINDOW": {"compact_at": 70}}
         assert post(api, "/api/conversations/", {}).json()["compact_at"] == 70
         assert post(api, "/api/conversations/", {"compact_at": None}).json()["compact_at"] is None
 

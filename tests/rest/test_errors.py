@@ -238,6 +238,7 @@ def test_the_projects_own_views_keep_their_errors() -> None:
 
 def test_limits_are_settings(api: Client, user: Any, settings: Any) -> None:
     settings.CHATMEMORY = {
+        "USERS": "all",
         "MAX_MESSAGE_CHARS": 10,
         "MAX_BATCH": 2,
         "MAX_MEMORY_MESSAGES": 3,
@@ -276,7 +277,7 @@ def test_a_body_of_too_many_values_is_refused(api: Client, user: Any) -> None:
 @pytest.mark.parametrize("scope", ["reads", "writes", "previews"])
 def test_each_kind_of_call_has_its_rate(api: Client, user: Any, settings: Any, scope: str) -> None:
     settings.CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "LOCATION": scope}}
-    settings.CHATMEMORY = {"THROTTLE_RATES": {scope: "2/day"}}
+    settings.CHATMEMORY = {"USERS": "all", "THROTTLE_RATES": {scope: "2/day"}}
     conversation = ConversationFactory(owner=user)
     calls = {
         "reads": lambda: api.get(url(conversation, "memory/")),

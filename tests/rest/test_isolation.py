@@ -81,7 +81,7 @@ def test_nothing_without_signing_in(client: Client, db: None, settings: Any, pat
     methods = ("GET", "POST", "PUT", "PATCH", "DELETE")
     for method in methods:
         assert send(client, method, path, {}).status_code == 403
-    settings.CHATMEMORY = {"PERMISSION_CLASSES": ["rest_framework.permissions.AllowAny"]}
+    settings.CHATMEMORY = {"USERS": "all", "PERMISSION_CLASSES": ["rest_framework.permissions.AllowAny"]}
     before = everything()
     for method, body in requests_of(pattern, methods):
         answer = send(client, method, path, body)
@@ -104,7 +104,7 @@ class OnlyTitledOpen:
 def test_the_projects_permission_is_asked_about_each_conversation(
     api: Client, user: Any, settings: Any, pattern: Any
 ) -> None:
-    settings.CHATMEMORY = {"PERMISSION_CLASSES": ["tests.rest.test_isolation.OnlyTitledOpen"]}
+    settings.CHATMEMORY = {"USERS": "all", "PERMISSION_CLASSES": ["tests.rest.test_isolation.OnlyTitledOpen"]}
     closed = ConversationFactory(owner=user, title="Closed")
     closed.memory.add(UserMessage("u"))
     before = everything()

@@ -73,7 +73,7 @@ BOUND = replace(BUILT_IN["langchain4j"], write=BUILT_IN["anthropic"].write, bind
 
 @pytest.fixture
 def thoughtful(user: Any, settings: Any) -> Conversation:
-    settings.CHATMEMORY = {"FORMATS": {"bound": "tests.rest.test_memory.BOUND"}}
+    settings.CHATMEMORY = {"USERS": "all", "FORMATS": {"bound": "tests.rest.test_memory.BOUND"}}
     made = ConversationFactory(owner=user, window="messages", limit=4)
     answer = AiMessage("OK", thinking="Hm.", attributes={"thinking_signature": "signed"})
     made.memory.add(UserMessage("Hi"), answer, UserMessage("Hi"))
@@ -142,7 +142,7 @@ def test_a_limit_lowered_behind_its_back_shows_at_once(api: Client, user: Any) -
 
 
 def test_without_history_there_is_the_memory(api: Client, user: Any, settings: Any) -> None:
-    settings.CHATMEMORY = {"KEEP_HISTORY": False}
+    settings.CHATMEMORY = {"USERS": "all", "KEEP_HISTORY": False}
     conversation = ConversationFactory(owner=user, window="messages", limit=1, memory_id="x")
     for text in ("a", "b"):
         conversation.memory.add(UserMessage(text))

@@ -222,7 +222,7 @@ def test_both_are_behind_the_permissions_of_the_project(client: Client) -> None:
     assert (answer.status_code, answer["Content-Type"]) == (403, "application/problem+json")
     assert answer.json()["status"] == 403
     assert client.get("/api/docs/").status_code == 403
-    with override_settings(CHATMEMORY={"PERMISSION_CLASSES": ["rest_framework.permissions.AllowAny"]}):
+    with override_settings(CHATMEMORY={"USERS": "all", "PERMISSION_CLASSES": ["rest_framework.permissions.AllowAny"]}):
         assert client.get("/api/schema/").status_code == 200
         assert client.get("/api/docs/").status_code == 200
 

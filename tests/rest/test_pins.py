@@ -109,7 +109,7 @@ def test_a_memory_that_moved_is_not_pinned(api: Client, conversation: Conversati
 
 def test_a_memory_too_large_to_read_is_not_pinned(api: Client, conversation: Conversation, settings: Any) -> None:
     conversation.memory.pin(1)
-    settings.CHATMEMORY = {"MAX_MEMORY_MESSAGES": 3}
+    settings.CHATMEMORY = {"USERS": "all", "MAX_MEMORY_MESSAGES": 3}
     assert post(api, url(conversation, "messages/2/pin/"), "").status_code == 413
     assert post(api, url(conversation, "messages/1/unpin/"), "").status_code == 200
 

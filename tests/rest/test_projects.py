@@ -119,7 +119,7 @@ def test_a_user_who_is_no_row(user: Any, client: Client, rest_framework: Any, db
 @pytest.mark.parametrize("changed", [{"UNAUTHENTICATED_USER": None}, {}])
 def test_nobody(client: Client, settings: Any, rest_framework: Any, changed: Any, db: None) -> None:
     rest_framework(**changed)
-    settings.CHATMEMORY = {"PERMISSION_CLASSES": ["rest_framework.permissions.AllowAny"]}
+    settings.CHATMEMORY = {"USERS": "all", "PERMISSION_CLASSES": ["rest_framework.permissions.AllowAny"]}
     assert client.get("/api/conversations/").json()["results"] == []
     assert post(client, "/api/conversations/", {}).status_code == 403
     assert client.get("/api/conversations/?owner=1").status_code == 404
@@ -133,7 +133,7 @@ class PlanExpired:
 
 
 def test_djangos_own_refusals_are_problems_too(api: Client, settings: Any) -> None:
-    settings.CHATMEMORY = {"PERMISSION_CLASSES": ["tests.rest.test_projects.PlanExpired"]}
+    settings.CHATMEMORY = {"USERS": "all", "PERMISSION_CLASSES": ["tests.rest.test_projects.PlanExpired"]}
     answer = api.get("/api/conversations/")
     assert answer["Content-Type"] == "application/problem+json"
     assert answer.json() == {
@@ -163,7 +163,7 @@ class UnpaidPlan:
 
 @pytest.mark.parametrize("query", ["", "?owner=1"])
 def test_the_type_and_the_members_of_a_projects_error(api: Client, settings: Any, query: str) -> None:
-    settings.CHATMEMORY = {"PERMISSION_CLASSES": ["tests.rest.test_projects.UnpaidPlan"]}
+    settings.CHATMEMORY = {"USERS": "all", "PERMISSION_CLASSES": ["tests.rest.test_projects.UnpaidPlan"]}
     assert api.get(f"/api/conversations/{query}").json() == {
         "type": "urn:shop:payment-due",
         "title": "Payment Required",

@@ -26,7 +26,7 @@ class LaggingConversations(LaggingReplica):
 def test_without_history_a_memory_that_was_rewritten_meanwhile_is_read_where_it_is_written(
     api: Client, user: Any, settings: Any
 ) -> None:
-    settings.CHATMEMORY = {"KEEP_HISTORY": False}
+    settings.CHATMEMORY = {"USERS": "all", "KEEP_HISTORY": False}
     settings.DATABASE_ROUTERS = [LaggingConversations()]
     conversation = Conversation.objects.using("default").create(owner=user, window="messages", limit=1)
     conversation.memory.add(UserMessage("first"))

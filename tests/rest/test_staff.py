@@ -127,7 +127,7 @@ def test_every_route_and_method_is_named_here() -> None:
 
 
 def test_a_summary_is_made_for_those_who_may_have_one_made_and_read_it(settings: Any) -> None:
-    settings.CHATMEMORY = {"SUMMARIZER": "tests.rest.test_compaction.brief"}
+    settings.CHATMEMORY = {"USERS": "all", "SUMMARIZER": "tests.rest.test_compaction.brief"}
     theirs = planted()
     names = ("view_conversation", "change_conversation", "read_message_text", "write_message_text", SUMMARIZE)
     for permissions in chain.from_iterable(combinations(names, size) for size in range(len(names) + 1)):

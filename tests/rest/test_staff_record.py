@@ -117,7 +117,7 @@ class TestTheRecord:
         assert post(client, url(theirs, f"compaction/{query}"), {}).status_code == 409
         assert self.entries() == []
         for name, status in (("raises", 502), ("brief", 200)):
-            settings.CHATMEMORY = {"SUMMARIZER": f"tests.rest.test_compaction.{name}"}
+            settings.CHATMEMORY = {"USERS": "all", "SUMMARIZER": f"tests.rest.test_compaction.{name}"}
             assert post(client, url(theirs, f"compaction/{query}"), {"keep": 10}).status_code == status
         said = [entry[3] for entry in self.entries()]
         assert len(said) == 2

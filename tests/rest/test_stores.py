@@ -153,7 +153,7 @@ def test_another_version_of_langchain4j_finds_the_same_message(api: Client, user
 
 
 def test_a_message_that_is_too_long_names_its_place(api: Client, settings: Any) -> None:
-    settings.CHATMEMORY = {"MAX_MESSAGE_CHARS": 10}
+    settings.CHATMEMORY = {"USERS": "all", "MAX_MESSAGE_CHARS": 10}
     refused = put(api, "/api/stores/x/", [USER, ai("a" * 11)])
     assert refused.json()["errors"] == [
         {

@@ -115,13 +115,13 @@ def test_placeholders_do_not_make_a_memory_too_large(api: Client, user: Any, set
         conversation.memory.add(ToolExecutionResultMessage(str(number), "look_up", short_but_many_tokens))
     conversation.memory.add(UserMessage("u"))
     chars = sum(len(row.text) + len(row.payload or "") for row in conversation.messages.all())
-    settings.CHATMEMORY = {"MAX_MEMORY_CHARS": chars + 100}
+    settings.CHATMEMORY = {"USERS": "all", "MAX_MEMORY_CHARS": chars + 100}
     path = url(conversation, "memory/clear-tool-results/")
     refused = post(api, path, {"keep": 0, "placeholder": "-" * 128})
     assert (refused.status_code, refused.json()["type"]) == (413, "urn:chatmemory:problem:memory-too-large")
     assert results(conversation) == [short_but_many_tokens] * 3
     assert post(api, path, {"keep": 0, "placeholder": "-"}).status_code == 200
-    settings.CHATMEMORY = {"MAX_MEMORY_CHARS": 100}
+    settings.CHATMEMORY = {"USERS": "all", "MAX_MEMORY_CHARS": 100}
     assert post(api, path, {}).status_code == 413
 
 

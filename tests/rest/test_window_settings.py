@@ -28,7 +28,7 @@ def test_a_new_conversation_has_them(api: Client, given: dict[str, Any]) -> None
 
 
 def test_null_is_no_default(api: Client, settings: Any) -> None:
-    settings.CHATMEMORY = {"WINDOW": {"low_water": 70, "whole_turns": True, "keep_tool_results": 3}}
+    settings.CHATMEMORY = {"USERS": "all", "WINDOW": {"low_water": 70, "whole_turns": True, "keep_tool_results": 3}}
     assert shown(post(api, "/api/conversations/", {})) == {
         "low_water": 70,
         "whole_turns": True,

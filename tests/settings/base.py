@@ -52,7 +52,7 @@ TEMPLATES = [
         },
     }
 ]
-CHATMEMORY: dict[str, Any] = {"ASSISTANT": "tests.support.assistants.assistant"}
+CHATMEMORY: dict[str, Any] = {"ASSISTANT": "tests.support.assistants.assistant", "USERS": "all"}
 STATIC_URL = "/static/"
 STATICFILES_DIRS = [("modules", ROOT / "chatmemory" / "javascript")]  # the modules of the chat, one by one
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

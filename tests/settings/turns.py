@@ -4,4 +4,4 @@ from tests.settings.server import *  # noqa: F403
 
 # Many projects have it, and browsers accept what it makes.
 MIDDLEWARE = ["django.middleware.gzip.GZipMiddleware", *MIDDLEWARE]  # noqa: F405
-CHATMEMORY = {"ASSISTANT": "tests.support.signalled.assistant"}
+CHATMEMORY = {"USERS": "all", "ASSISTANT": "tests.support.signalled.assistant"}

@@ -38,10 +38,12 @@ class SearchCapability(Capability):
 
         erase(conversation, positions)
 
-    def search(self, model: type[Model], conversations: QuerySet[Conversation], text: str) -> Q | None:
+    def search(
+        self, model: type[Model], conversations: QuerySet[Conversation], text: str, types: Collection[str] = ()
+    ) -> Q | None:
         from chatmemory.contrib.search.lists import condition
 
-        return condition(model, conversations, text)
+        return condition(model, conversations, text, types)
 
     def routes(self) -> Sequence[URLPattern]:
         from chatmemory.contrib.search.rest import routes

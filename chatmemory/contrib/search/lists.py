@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from django.db.models import Model, Q, QuerySet
 
@@ -15,7 +16,9 @@ MOST_LISTED = 2_000
 """The messages that one condition names by their primary keys, the newest."""
 
 
-def condition(model: type[Model], conversations: QuerySet[Conversation], text: str) -> Q | None:
+def condition(
+    model: type[Model], conversations: QuerySet[Conversation], text: str, types: Collection[str] = ()
+) -> Q | None:
     """Return the condition on conversations, or on messages, with all words of a text; the last may be unfinished.
 
     If more than ``MOST_LISTED`` messages match, the condition on the older ones looks for the words in the text, also
@@ -25,6 +28,7 @@ def condition(model: type[Model], conversations: QuerySet[Conversation], text: s
         model: ``Conversation`` or ``Message``.
         conversations: the conversations to search, with their database.
         text: what the user typed.
+        types: the types of messages to search; empty for all.
 
     Returns:
         The condition. None if the text has no words, there are too many conversations, or the index is incomplete.
@@ -33,7 +37,9 @@ def condition(model: type[Model], conversations: QuerySet[Conversation], text: s
     if query.is_empty:
         return None
     try:
-        matches = newest_matches(conversations, query, MOST_LISTED, with_messages=model is not Conversation)
+        matches = newest_matches(
+            conversations, query, MOST_LISTED, with_messages=model is not Conversation, types=types
+        )
     except TooManyConversationsError:
         return None
     if matches is None:
@@ -45,7 +51,8 @@ def condition(model: type[Model], conversations: QuerySet[Conversation], text: s
     if not older:
         return named
     last = Q(created_at__lte=found[-1].created_at) if found else Q()
-    return named | (last & Q(conversation__in=older) & _with_words(text))
+    of_types = Q(type__in=types) if types else Q()
+    return named | (last & of_types & Q(conversation__in=older) & _with_words(text))
 
 
 _WORD = re.compile(r'(-?)(?:"([^"]*)"?|([^\s"]+))')

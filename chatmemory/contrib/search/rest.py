@@ -169,7 +169,7 @@ class SearchViewSet(ChatMemoryViewSet):
 
     tag = "search"
 
-    @call("search", READ_TEXT, answer=HitPageSerializer, parameters=_PARAMETERS, throttle="searches")
+    @call("search", READ_TEXT, users=True, answer=HitPageSerializer, parameters=_PARAMETERS, throttle="searches")
     def search(self, request: Request, **kwargs: Any) -> Response:
         """Search your conversations.
 
@@ -179,7 +179,7 @@ class SearchViewSet(ChatMemoryViewSet):
         record_read(request, is_search=True)
         return answer
 
-    @call("searchConversation", READ_TEXT, answer=HitPageSerializer, parameters=_PARAMETERS, throttle="searches")
+    @call("searchConversation", READ_TEXT, users=True, answer=HitPageSerializer, parameters=_PARAMETERS, throttle="searches")
     def search_one(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
         """Search a conversation.
 
@@ -194,6 +194,10 @@ class SearchViewSet(ChatMemoryViewSet):
     def _found_in(self, conversations: QuerySet[Conversation]) -> Response:
         asked = {name: self.parameter(name) for name in _PARAMETERS}
         size, state = asked["page_size"], asked["state"]
+        allowed = self.reader.searched_types
+        types = [name for name in asked["type"] or allowed if not allowed or name in allowed]
+        if allowed and not types:
+            return Response({"results": [], "next": None})
         try:
             hits = search(
                 conversations,
@@ -204,7 +208,7 @@ class SearchViewSet(ChatMemoryViewSet):
                 after=asked["cursor"],
                 since=asked["since"],
                 until=asked["until"],
-                types=asked["type"],
+                types=types,
                 evicted=None if state is None else state == "evicted",
             )
         except TooManyConversationsError as error:

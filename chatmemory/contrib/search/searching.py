@@ -140,7 +140,12 @@ asearch = as_async_read(search)
 
 
 def newest_matches(
-    conversations: QuerySet[Conversation], query: Query, most: int, *, with_messages: bool = True
+    conversations: QuerySet[Conversation],
+    query: Query,
+    most: int,
+    *,
+    with_messages: bool = True,
+    types: Collection[str] = (),
 ) -> tuple[list[Message], list[UUID]] | None:
     """Return the newest messages that match, the last first, and the conversations that have older ones.
 
@@ -150,6 +155,7 @@ def newest_matches(
         most: the maximum number of messages. At most ``_MOST_READ`` are read to look for a phrase. Of older messages it
             is only known that they contain all words, in any order.
         with_messages: whether messages are wanted, or only the conversations. Without a phrase, none is then read.
+        types: find only messages of these types; empty for all.
 
     Returns:
         The messages, with few of their fields, and the conversations' primary keys. None if the index is so incomplete
@@ -162,7 +168,7 @@ def newest_matches(
     def matches(corpus: Corpus) -> tuple[list[Message], list[UUID]] | None:
         if corpus.unread:
             return None
-        found = _Newest(corpus, query, _Filters(None, None, (), None), "")
+        found = _Newest(corpus, query, _Filters(types=types), "")
         if found.is_checked:
             return found.matches(conversations, min(most, _MOST_READ))
         return found.matches(conversations, most if with_messages else 0)

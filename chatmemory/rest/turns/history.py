@@ -14,6 +14,7 @@ from chatmemory.core.messages import AiMessage, ChatMessage, SystemMessage, Tool
 from chatmemory.database.reading import CHARS, rows_of
 from chatmemory.formats.ai_sdk import to_ai_sdk
 from chatmemory.models import Conversation, Message, MessageQuerySet, Origin
+from chatmemory.rest.reader import Reader
 
 _TURNS_AT_ONCE = 50
 _ROWS_AT_ONCE = 1000
@@ -61,7 +62,7 @@ def is_awaited(conversation: Conversation) -> bool:
     return last is not None and not is_answer(last.message)
 
 
-def turns_to_data(conversation: Conversation, before: int | None) -> dict[str, Any]:
+def turns_to_data(conversation: Conversation, before: int | None, reader: Reader) -> dict[str, Any]:
     """Return a page of turns: ``{"messages": [UIMessage, …], "before": position | None, "running": bool}``.
 
     ``before`` is the position before which there are older messages. The answer of a turn that runs now is left out,
@@ -70,6 +71,7 @@ def turns_to_data(conversation: Conversation, before: int | None) -> dict[str, A
     Args:
         conversation: its row.
         before: only messages before this position.
+        reader: what is shown of them.
     """
     running = running_turn(conversation)
     rows, start = _read(conversation, before)
@@ -79,7 +81,7 @@ def turns_to_data(conversation: Conversation, before: int | None) -> dict[str, A
     if is_unanswered:
         asked = [index for index, row in enumerate(rows) if row.type == UserMessage.type]
         rows = rows[: asked[-1] + 1] if asked else []
-    return {"messages": _to_ui_messages(rows, start), "before": start, "running": is_unanswered}
+    return {"messages": _to_ui_messages(reader.rows(rows), start), "before": start, "running": is_unanswered}
 
 
 def _read(conversation: Conversation, before: int | None) -> tuple[list[Message], int | None]:

@@ -22,12 +22,14 @@ from chatmemory.assistant import Added, Thinking, Turn, TurnLostError
 from chatmemory.assistant.assistant import running_turn
 from chatmemory.assistant.turn import TurnEvent
 from chatmemory.core.asynchronous import iterate_in_thread, start_task
+from chatmemory.core.messages import ChatMessage
 from chatmemory.database.change import MemorySize
 from chatmemory.database.connections import close_all, give_back
 from chatmemory.database.reading import rows_of
 from chatmemory.formats import MessageFormat
 from chatmemory.formats.ai_sdk.stream import DONE, Chunk, UIMessageStream, sse
 from chatmemory.models import Conversation, Message
+from chatmemory.rest.reader import Reader
 from chatmemory.rest.serializers import change_to_data
 from chatmemory.rest.turns.history import answer_rows, is_answer, is_awaited
 from chatmemory.rest.turns.taking import ModelFailed, TurnAnswer, safe_message
@@ -47,15 +49,16 @@ _LONGEST_OPENING = 2.0
 class TurnStream:
     """The writer of one turn's events."""
 
-    def __init__(self, question: int | None, format: MessageFormat) -> None:
+    def __init__(self, question: int | None, format: MessageFormat, reader: Reader) -> None:
         """
         Args:
             question: the position of the message that the turn answers.
             format: the format of the messages in ``data-memory``.
+            reader: what is shown of messages.
         """
         self.question = question
         self.language = get_language()  # the stream may be written in other threads
-        self._format = format
+        self._format, self._reader = format, reader
         # The ID that to_ai_sdk() gives it.
         self._stream = UIMessageStream("answer" if question is None else f"answer-{question}")
 
@@ -78,16 +81,16 @@ class TurnStream:
             case Thinking(text):
                 return _bytes(self._stream.thinking(text))
             case Added(messages):
-                return _bytes(self._stream.said(messages), self._change(event))
+                return self._said(messages) + _bytes(self._change(event))
         return b""
 
     def rows(self, rows: Sequence[Message]) -> bytes:
         """Return the events for messages that are stored already."""
-        return _bytes(self._stream.said([row.message for row in rows]))
+        return self._said(row.message for row in rows)
 
     def memory(self, memory: MemorySize, added: Iterable[Message], evicted: Iterable[Message]) -> bytes:
         """Return the event that tells how the memory has changed."""
-        return _bytes(self._stream.memory(change_to_data(memory, added, evicted, self._format)))
+        return _bytes(self._stream.memory(change_to_data(memory, added, evicted, self._format, self._reader)))
 
     def end(self, error: Exception | None = None) -> bytes:
         """Return the end of a turn that was answered, or raised ``error``: ``abort``, or a message safe to show."""
@@ -100,11 +103,14 @@ class TurnStream:
                 chunks = self._stream.error(safe_message(error))
         return _bytes(chunks) + DONE
 
+    def _said(self, messages: Iterable[ChatMessage]) -> bytes:
+        return _bytes(self._stream.said([self._reader.message(message) for message in messages]))
+
     def _change(self, added: Added) -> list[Chunk]:
         change, recalled = added.change, added.recalled
         if change is None:
             return []
-        data = change_to_data(change.memory, change.added, change.evicted, self._format)
+        data = change_to_data(change.memory, change.added, change.evicted, self._format, self._reader)
         return self._stream.memory(data if recalled is None else {**data, "recalled": list(recalled.positions)})
 
 

@@ -35,6 +35,7 @@ from chatmemory.database.reading import request_bound, rows_of
 from chatmemory.formats import MessageFormat
 from chatmemory.models import MAX_LIMIT, Conversation, Message, Origin
 from chatmemory.rest.problems import Problem, as_api_exception, problem_body
+from chatmemory.rest.reader import Reader
 from chatmemory.rest.serializers import change_to_data
 from chatmemory.rest.turns.history import answer_rows, is_answer, last_question
 
@@ -188,13 +189,13 @@ class TurnAnswer:
         added = rows_of(conversation).filter(position__in=positions).order_by("position") if positions else []
         self.changes = [Change(conversation, added=[*added, *self.rows])]
 
-    def to_data(self, format: MessageFormat) -> dict[str, Any]:
+    def to_data(self, format: MessageFormat, reader: Reader) -> dict[str, Any]:
         """Return the answer, and what the turn changed."""
         assert self.message is not None
         assert format.write_each is not None
         return {
-            "answer": format.write_each([self.message])[0],
-            **change_to_data(*self.changed(), format),
+            "answer": format.write_each([reader.message(self.message)])[0],
+            **change_to_data(*self.changed(), format, reader),
             "usage": None if self.usage is None else self.usage.to_data(),
         }
 

@@ -149,6 +149,7 @@ class TurnViewSet(ChatMemoryViewSet):
     @call(
         "takeTurn",
         WRITE_TEXT,
+        users=True,
         body=NewTurnSerializer,
         answer=TurnSerializer,
         parameters={
@@ -194,8 +195,8 @@ class TurnViewSet(ChatMemoryViewSet):
         elif not streams:
             answer.wait(answer.turn)
         if not streams:
-            return Response(answer.to_data(self.message_format))
-        stream = TurnStream(answer.question, self.message_format)
+            return Response(answer.to_data(self.message_format, self.reader))
+        stream = TurnStream(answer.question, self.message_format, self.reader)
         # In a test case no other thread sees the transaction.
         here = connections[conversation._state.db or "default"].in_atomic_block
         delivery = TaskDelivery if self._is_async else ThreadDelivery
@@ -204,6 +205,7 @@ class TurnViewSet(ChatMemoryViewSet):
     @call(
         "getTurns",
         READ_TEXT,
+        users=True,
         answer=UIMessagesSerializer,
         parameters={"before": WholeNumberField(help_text="Only what was said before this position.")},
     )
@@ -213,11 +215,11 @@ class TurnViewSet(ChatMemoryViewSet):
         The latest turns; `before` for older ones. The answer of a turn that runs now is left out.
         """
         conversation = self.conversation()
-        answer = turns_to_data(conversation, self.parameter("before"))
+        answer = turns_to_data(conversation, self.parameter("before"), self.reader)
         record_read(request, conversation)
         return Response(answer)
 
-    @call("stopTurn", ("change",))
+    @call("stopTurn", ("change",), users=True)
     def stop(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
         """Stop the turn that is under way.
 
@@ -228,7 +230,7 @@ class TurnViewSet(ChatMemoryViewSet):
         self._assistant().interrupt(conversation)
         return Response(status=status.HTTP_204_NO_CONTENT)
 
-    @call("followTurn", READ_TEXT, statuses={204: "No turn is under way."}, streams=True)
+    @call("followTurn", READ_TEXT, users=True, statuses={204: "No turn is under way."}, streams=True)
     def follow(self, request: Request, conversation_id: str, **kwargs: Any) -> HttpResponseBase:
         """Follow the stream of a turn that is under way.
 
@@ -243,7 +245,7 @@ class TurnViewSet(ChatMemoryViewSet):
         if request.method == "HEAD":
             return HttpResponse(headers=HEADERS)
         # Now: when the stream is read, another turn may run.
-        stream = TurnStream(last_question(conversation), self.message_format)
+        stream = TurnStream(last_question(conversation), self.message_format, self.reader)
         return self._stream((afollow if self._is_async else follow)(stream, conversation, number))
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:

@@ -20,7 +20,7 @@ from chatmemory.database.operations.compaction_plan import CompactionPlan
 from chatmemory.database.reading import rows_of
 from chatmemory.models import Compaction, Conversation, Message, Origin
 from chatmemory.models.compaction import LONGEST_ERROR
-from chatmemory.rest.access import may_read_text, require
+from chatmemory.rest.access import may_read_text, require_free
 from chatmemory.rest.problems import NoSummarizer, SummarizerFailed, invalid
 from chatmemory.rest.requests import precondition, require_bounded, require_summarizable
 from chatmemory.rest.serializers import (
@@ -214,7 +214,7 @@ class CompactionViewSet(ChatMemoryViewSet):
         """
         conversation = self.conversation()
         given = self.asked()
-        require(request, *(WRITE_TEXT if "text" in given else SUMMARIZE))
+        require_free(request, *(WRITE_TEXT if "text" in given else SUMMARIZE))
         change = self._apply(conversation, **given) if "text" in given else self._summarize(conversation, **given)
         if change is not None:
             return self.changed(change, outcome="summarized")

@@ -16,7 +16,7 @@ from rest_framework.response import Response
 from chatmemory.database.change import Change
 from chatmemory.database.idempotency import find_key, fingerprint, keys_of_owner, make_conversation
 from chatmemory.models import DESCRIBED, WINDOW_SETTINGS, Conversation, ConversationQuerySet, IdempotencyKey
-from chatmemory.rest.access import is_for_others, may_read_text, require, require_reachable, single_owner
+from chatmemory.rest.access import is_for_others, require, require_free, require_reachable, single_owner
 from chatmemory.rest.filters import TEXT_FILTERS, ConversationFilter, ConversationPagination, StrictOrderingFilter
 from chatmemory.rest.problems import Conflict
 from chatmemory.rest.requests import conversation_tag, not_modified, precondition, require_bounded
@@ -63,7 +63,7 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
             require(self.request, *READ_TEXT)
         return self.conversations()
 
-    @call("listConversations", ("view",), answer=ConversationPageSerializer)
+    @call("listConversations", ("view",), users=True, answer=ConversationPageSerializer)
     def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """List your conversations.
 
@@ -76,6 +76,7 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
     @call(
         "createConversation",
         ("add",),
+        users=("memory_id", "title"),
         body=NewConversationSerializer,
         answer=ConversationSerializer,
         headers=("Idempotency-Key", "Location"),
@@ -109,7 +110,7 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
         answer = json.loads(account)
         return Response(answer, status.HTTP_201_CREATED, headers={"Location": self._address(answer["id"])})
 
-    @call("getConversation", ("view",), answer=ConversationSerializer, headers=("If-None-Match", "ETag"))
+    @call("getConversation", ("view",), users=True, answer=ConversationSerializer, headers=("If-None-Match", "ETag"))
     def retrieve(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
         """Get a conversation's settings and counters."""
         conversation = self.conversation()
@@ -124,6 +125,7 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
     @call(
         "updateConversation",
         ("change",),
+        users=("title",),
         body=ConversationChangeSerializer,
         answer=ChangedConversationSerializer,
         headers=("If-Match", "ETag"),
@@ -154,12 +156,12 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
 
         change = conversation.memory.set_window(precondition=demanded, also=describe, **window)
         changed = change.conversation
-        evicted = message_items(change.evicted, self.message_format, with_text=may_read_text(request))
+        evicted = message_items(change.evicted, self.message_format, self.reader)
         described_now = self.get_serializer(changed).data
         tag = conversation_tag(changed, described_now)
         return Response({**described_now, "evicted": evicted}, headers={"ETag": tag})
 
-    @call("deleteConversation", ("delete",), headers=("If-Match",))
+    @call("deleteConversation", ("delete",), users=True, headers=("If-Match",))
     def destroy(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
         """Erase a conversation.
 
@@ -177,7 +179,7 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
 
     def _require_for_metadata(self, given: dict[str, Any]) -> None:
         if "metadata" in given:
-            require(self.request, *WRITE_TEXT)
+            require_free(self.request, *WRITE_TEXT)
 
     def _account(self, made: Conversation) -> str:
         require_reachable(self.request, made._state.db or "default", made.pk)

@@ -16,7 +16,6 @@ from chatmemory.database.change import Change, mark_evicted
 from chatmemory.database.reading import fresh_rows, prefix_version_at, rows_of, written_memory
 from chatmemory.models import MAX_LIMIT, Conversation, Message
 from chatmemory.replaying import FIGURES, MOST_AT_ONCE, REPLAYED
-from chatmemory.rest.access import may_read_text
 from chatmemory.rest.filters import MessageFilter, MessagePagination, StrictOrderingFilter
 from chatmemory.rest.problems import NotFound, TooLarge, invalid
 from chatmemory.rest.requests import not_modified, precondition, require_bounded
@@ -72,7 +71,7 @@ class MessageViewSet(ChatMemoryViewSet):
     ordering_fields = ["position"]
     ordering = ["position"]
 
-    @call("listMessages", READ_TEXT, answer=HistoryPageSerializer)
+    @call("listMessages", READ_TEXT, users=True, answer=HistoryPageSerializer)
     def list(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
         """List the history.
 
@@ -83,7 +82,7 @@ class MessageViewSet(ChatMemoryViewSet):
         history = self.filter_queryset(conversation.messages.all())
         page = self.paginate_queryset(history)
         record_read(request, conversation)
-        return self.get_paginated_response(message_items(page or [], self.message_format))
+        return self.get_paginated_response(message_items(page or [], self.message_format, self.reader))
 
     @call(
         "addMessages",
@@ -102,7 +101,7 @@ class MessageViewSet(ChatMemoryViewSet):
         change = conversation.memory.add_all(self.asked(), idempotency_key=key, **self.terms(key))
         return self.changed(change, status.HTTP_201_CREATED)
 
-    @call("getMessage", READ_TEXT, answer=HistoryItemSerializer)
+    @call("getMessage", READ_TEXT, users=True, answer=HistoryItemSerializer)
     def retrieve(self, request: Request, conversation_id: str, position: str, **kwargs: Any) -> Response:
         """Get one message.
 
@@ -111,7 +110,7 @@ class MessageViewSet(ChatMemoryViewSet):
         conversation = self.conversation()
         row = self._row(conversation, position)
         record_read(request, conversation)
-        return Response(message_items([row], self.message_format)[0])
+        return Response(message_items([row], self.message_format, self.reader)[0])
 
     @call("pinMessage", ("change",), answer=ChangedPinSerializer, headers=("If-Match", "ETag"), problems=(413,))
     def pin(self, request: Request, conversation_id: str, position: str, **kwargs: Any) -> Response:
@@ -147,7 +146,7 @@ class MessageViewSet(ChatMemoryViewSet):
             record_change(self.request, made.conversation, change_to_record(made))
 
         change = change_pin(known, precondition=demanded, also=read_and_record)
-        [item] = message_items(found, self.message_format, with_text=may_read_text(self.request))
+        [item] = message_items(found, self.message_format, self.reader)
         answer = {"item": item, **change.memory.to_data()}
         return Response(answer, headers={"ETag": self.tag_of(change.conversation)})
 
@@ -284,6 +283,7 @@ class MemoryViewSet(ChatMemoryViewSet):
     @call(
         "getMemory",
         READ_TEXT,
+        users=True,
         answer=MemorySerializer,
         parameters={
             "at": WholeNumberField(help_text="A past version of the memory."),
@@ -315,7 +315,8 @@ class MemoryViewSet(ChatMemoryViewSet):
             binds = self.message_format.binds_thinking  # otherwise nobody asks, and the rows may be many
             prefix_version = prefix_version_at(conversation, version) if binds else version
         fresh = fresh_rows(rows, prefix_version)
-        messages = written_memory(conversation, [row.message for row in rows], fresh, self.format_name)
+        shown = [row.message for row in self.reader.rows(rows)]
+        messages = written_memory(conversation, shown, fresh, self.format_name)
         answer = memory_to_data(rows, messages, conversation, version)
         record_read(request, conversation)
         return Response(answer, headers={"ETag": self.tag_of(conversation, version)})
@@ -340,7 +341,9 @@ class MemoryViewSet(ChatMemoryViewSet):
         change = found.memory.set(messages, **terms)
         conversation = change.conversation
         rows = list(rows_of(conversation).in_memory_at(conversation.version))
-        answer = changed_memory_to_data(conversation, rows, change.added, change.evicted, self.message_format)
+        answer = changed_memory_to_data(
+            conversation, rows, change.added, change.evicted, self.message_format, self.reader
+        )
         return Response(answer, headers={"ETag": self.tag_of(conversation)})
 
     @call("clearMemory", ("change",), headers=("If-Match",))
@@ -373,7 +376,9 @@ class MemoryViewSet(ChatMemoryViewSet):
         for row, reason in trial.evicted:
             mark_evicted(row, trial.version + 1, None, reason)
         evicted = [row for row, _ in trial.evicted]
-        return Response(changed_memory_to_data(trial, trial.retained, trial.added, evicted, self.message_format))
+        return Response(
+            changed_memory_to_data(trial, trial.retained, trial.added, evicted, self.message_format, self.reader)
+        )
 
     @call(
         "clearToolResults",

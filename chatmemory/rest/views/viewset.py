@@ -14,6 +14,7 @@ from uuid import UUID
 
 from django.db import connections, router, transaction
 from django.utils.cache import patch_cache_control
+from django.utils.functional import cached_property
 from django.utils.module_loading import import_string
 from rest_framework import serializers, status, viewsets
 from rest_framework.exceptions import ValidationError
@@ -32,9 +33,10 @@ from chatmemory.database.change import Change
 from chatmemory.database.reading import request_bound
 from chatmemory.formats.registry import message_format
 from chatmemory.models import Conversation, ConversationQuerySet
-from chatmemory.rest.access import is_for_others, may_read_text, reachable_conversations
+from chatmemory.rest.access import is_for_others, may_read_text, reachable_conversations, require_free
 from chatmemory.rest.filters import TEXT_FILTERS
 from chatmemory.rest.problems import PROBLEM_JSON, LengthRequired, NotFound, invalid, problem_response
+from chatmemory.rest.reader import Reader
 from chatmemory.rest.requests import (
     MessageFormatNegotiation,
     StrictJSONParser,
@@ -73,6 +75,9 @@ class Call:
 
     permission: tuple[Act, ...]
     """What staff need permissions for if they name another owner."""
+
+    users: bool | tuple[str, ...] = False
+    """Whether users may call it where they may only chat (``USERS``); or the only fields of the body they may send."""
 
     body: type[serializers.BaseSerializer[Any]] | None = None
     """Reads the body; None if there is none."""
@@ -175,6 +180,8 @@ class ChatMemoryViewSet(ProblemView, viewsets.GenericViewSet[Any]):
             raise LengthRequired
         if self.action in _NO_CALL:
             self.http_method_not_allowed(request)
+        if not self.call.users:
+            require_free(request, *self.call.permission)
         known = {"owner", "format", *self.call.parameters}
         if self.action == "list" and hasattr(self, "filterset_class"):
             known |= {*self.filterset_class.base_filters, "ordering", "cursor", "page_size"}
@@ -194,7 +201,8 @@ class ChatMemoryViewSet(ProblemView, viewsets.GenericViewSet[Any]):
         self.message_format = message_format(self.format_name)
 
     def handle_exception(self, exc: Exception) -> Any:
-        if isinstance(exc, InvalidMessageError) and not may_read_text(self.request):
+        reads_body = self.request.method not in SAFE_METHODS and self.reader.text
+        if isinstance(exc, InvalidMessageError) and not reads_body and self.reader != Reader():
             # The error may quote a stored message that was written outside this app.
             exc = invalid("", "a message, of the request or of the conversation, cannot be read")
         return super().handle_exception(exc)
@@ -204,8 +212,13 @@ class ChatMemoryViewSet(ProblemView, viewsets.GenericViewSet[Any]):
         patch_cache_control(response, private=True, no_cache=True)
         return response
 
+    @cached_property
+    def reader(self) -> Reader:
+        """What the user may read of messages."""
+        return Reader.of(self.request)
+
     def get_serializer_context(self) -> dict[str, Any]:
-        with_owner, with_text = is_for_others(self.request), may_read_text(self.request)
+        with_owner, with_text = is_for_others(self.request), self.reader.text
         return {**super().get_serializer_context(), "with_owner": with_owner, "with_text": with_text}
 
     def asked(self, instance: Any = None, **options: Any) -> Any:
@@ -217,11 +230,15 @@ class ChatMemoryViewSet(ProblemView, viewsets.GenericViewSet[Any]):
 
         Raises:
             InvalidMessageError, TooLarge, ValidationError: the body is something else.
+            NotForUsers: the user may not send a field of it.
         """
-        reader = self.call.body
-        assert reader is not None
+        declared = self.call
+        assert declared.body is not None
         context = {**self.get_serializer_context(), "format": self.message_format}
-        return reader(instance, context=context, **options).run_validation(self.request.data)
+        asked = declared.body(instance, context=context, **options).run_validation(self.request.data)
+        if isinstance(declared.users, tuple) and not {*self.request.data} <= {*declared.users}:
+            require_free(self.request, *declared.permission)
+        return asked
 
     def terms(self, key: str | None = None) -> dict[str, Any]:
         """Return the terms of a change: what the headers demand, the largest memory, and the record of staff's changes.
@@ -238,11 +255,11 @@ class ChatMemoryViewSet(ProblemView, viewsets.GenericViewSet[Any]):
     def tag_of(self, conversation: Conversation, version: int | None = None) -> str:
         """Return the tag of a memory, now or at a past version, in the format that was asked for."""
         at = conversation.version if version is None else version
-        return memory_tag(conversation, at, self.request.query_params.get("format"))
+        return memory_tag(conversation, at, self.request.query_params.get("format"), *sorted(self.reader.hidden_types))
 
     def changed(self, change: Change, code: int = status.HTTP_200_OK, **more: Any) -> Response:
         """Return the answer that says what a change did to a memory, with ``more`` fields."""
-        told = change_to_data(change.memory, change.added, change.evicted, self.message_format)
+        told = change_to_data(change.memory, change.added, change.evicted, self.message_format, self.reader)
         return Response({**more, **told}, status=code, headers={"ETag": self.tag_of(change.conversation)})
 
     def parameter(self, name: str) -> Any:

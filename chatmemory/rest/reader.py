@@ -1,0 +1,94 @@
+"""What a request's user may read of messages: all of it, all but instructions and tool results, or none of it.
+
+Whatever answers with messages asks a ``Reader``, so that a project's instructions are in no answer to its users.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from copy import copy
+from dataclasses import dataclass
+
+from rest_framework.request import Request
+
+from chatmemory import staff
+from chatmemory.conf import setting
+from chatmemory.core.messages import (
+    AiMessage,
+    ChatMessage,
+    ChatMessageType,
+    SystemMessage,
+    ToolExecutionRequest,
+    ToolExecutionResultMessage,
+)
+from chatmemory.models import TYPES, Message
+from chatmemory.rest.access import is_for_others, may_read_text
+
+HIDDEN = "[hidden]"
+"""The text in the place of instructions, which cannot be empty in any format."""
+
+_SHOWN_ATTRIBUTES = ("cut_off", "stopped")
+"""What a chat shows beside an answer. In other attributes formats and frameworks keep calls and results of their own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reader:
+    """What of messages may be shown. The messages themselves, their number and their tokens always may."""
+
+    text: bool = True
+    """Any of their text."""
+
+    instructions: bool = True
+    """System messages."""
+
+    tools: bool = True
+    """The arguments of tool calls, and their results."""
+
+    @classmethod
+    def of(cls, request: Request) -> Reader:
+        """Return what the user of a request may read."""
+        if is_for_others(request):
+            return cls(text=may_read_text(request))
+        if staff.is_free(request.user, *staff.READ_TEXT):
+            return cls()
+        seen = setting("USERS_SEE")
+        return cls(instructions="instructions" in seen, tools="tools" in seen)
+
+    @property
+    def hidden_types(self) -> set[str]:
+        """The types of messages whose text is hidden."""
+        hidden = {ChatMessageType.SYSTEM: self.instructions, ChatMessageType.TOOL_EXECUTION_RESULT: self.tools}
+        return {type.value for type, is_shown in hidden.items() if not is_shown}
+
+    @property
+    def searched_types(self) -> list[str]:
+        """The types of messages that a search may find; empty for all. Otherwise it would tell what hidden ones say."""
+        hidden = self.hidden_types
+        return [name for name, _label in TYPES if name not in hidden] if hidden else []
+
+    def message(self, message: ChatMessage) -> ChatMessage:
+        """Return a message with a placeholder for what is hidden. It has its type, its calls and their IDs."""
+        match message:
+            case SystemMessage() if not self.instructions:
+                return SystemMessage(HIDDEN)
+            case ToolExecutionResultMessage() if not self.tools:
+                return ToolExecutionResultMessage(message.id, message.tool_name, "", is_error=message.is_error)
+            case AiMessage() if not self.tools and (message.tool_execution_requests or message.attributes):
+                calls = [ToolExecutionRequest(call.id, call.name) for call in message.tool_execution_requests]
+                shown = {name: message.attributes[name] for name in _SHOWN_ATTRIBUTES if name in message.attributes}
+                return AiMessage(message.text, calls, thinking=message.thinking, attributes=shown)
+        return message
+
+    def rows(self, rows: Iterable[Message]) -> list[Message]:
+        """Return rows with placeholders for what is hidden, as unsaved copies. Their ``text`` is then empty."""
+        return [self._row(row) for row in rows]
+
+    def _row(self, row: Message) -> Message:
+        message = self.message(row.message)
+        if message is row.message:
+            return row
+        shown = copy(row)
+        shown.message = message
+        if row.type in self.hidden_types:
+            shown.text = ""
+        return shown
