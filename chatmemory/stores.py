@@ -14,7 +14,6 @@ from chatmemory.core.messages import ChatMessage
 from chatmemory.core.window import Window
 from chatmemory.database import operations
 from chatmemory.database.change import Change, Target, Terms
-from chatmemory.database.new_messages import NewMessages
 from chatmemory.database.rows import read_memory
 from chatmemory.database.statements import Key
 from chatmemory.database.stored_windows import read_window, settings_of
@@ -91,14 +90,12 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
         messages: Sequence[ChatMessage],
         window: Window,
         *,
-        copy_of: int | None = None,
         idempotency_key: str | None = None,
         **terms: Unpack[Terms],
     ) -> Change:
         """Like ``add_to_window``; see ``ConversationMemory.add_all``."""
-        new = messages if copy_of is None else NewMessages(messages, copy_of=copy_of)
         target = self.target(memory_id, window, **terms)
-        return operations.add(target, new, window=window, idempotency_key=idempotency_key)
+        return operations.add(target, messages, window=window, idempotency_key=idempotency_key)
 
     aadd = async_change(add)
 

@@ -50,6 +50,9 @@ class BegunTurnOptions(TurnOptions, total=False):
     """The largest memory that the message may find or leave. What the turn adds after it is not bounded, nor is a turn
     without a message."""
 
+    written_by: str
+    """Who wrote the message, for ``Message.written_by``; by default your own code."""
+
     also: Callable[[Change], None] | None
     """Called with the change that adds the message, before it is committed; what it raises undoes the change. It is
     called again if the database rolled that back, and for a message that was added before."""
@@ -368,6 +371,7 @@ class Assistant:
         context: Any = None,
         wait_timeout: float | None = None,
         most: MemoryBound | None = None,
+        written_by: str = "",
         also: Callable[[Change], None] | None = None,
     ) -> Turn:
         said = UserMessage(message) if isinstance(message, str) else message
@@ -394,6 +398,7 @@ class Assistant:
             recall=_recall_of_app() if self._recall == "preload" else self._recall,
             context=context,
             most=most,
+            written_by=written_by,
             also=also,
         )
         return Turn(lease, plan, self._model, self._tools, streaming=streaming, tasks=self._background)

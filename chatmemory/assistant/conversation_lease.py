@@ -25,15 +25,16 @@ from chatmemory.conf import setting
 from chatmemory.core.entries import MemoryMessages
 from chatmemory.core.exceptions import PinnedTooMuchError
 from chatmemory.core.memory import ChatMemory, WindowChatMemory
-from chatmemory.core.messages import AiMessage, ChatMessage, UserMessage
+from chatmemory.core.messages import AiMessage, ChatMessage, ChatMessageType, UserMessage
 from chatmemory.core.summaries import Summarizer
 from chatmemory.database import operations
 from chatmemory.database.change import Change, MemorySize
 from chatmemory.database.connections import UtcNow, close_all, close_if_dead, give_back, retry
 from chatmemory.database.conversation_memory import ConversationMemory
 from chatmemory.database.idempotency import note_answer, places
+from chatmemory.database.new_messages import NewMessages
 from chatmemory.database.reading import MemoryBound, pages, rows_of
-from chatmemory.models import Conversation, Origin
+from chatmemory.models import Conversation, Origin, WrittenBy
 from chatmemory.stores import DjangoChatMemoryStore
 
 # The messages, from the first on, that a title is made of.
@@ -190,6 +191,7 @@ class ConversationLease(Lease):
         *,
         answers: str | None = None,
         copy_of: int | None = None,
+        written_by: str = "",
         most: MemoryBound | None = None,
         also: Callable[[Change], None] | None = None,
         then: Callable[[], Added] | None = None,
@@ -210,9 +212,10 @@ class ConversationLease(Lease):
                 also(change)
             later = None if then is None else then()
 
-        change = self._add(
-            messages, copy_of=copy_of, idempotency_key=idempotency_key, precondition=check, most=most, also=go_on
-        )
+        writers: dict[str, str] = dict.fromkeys(ChatMessageType, WrittenBy.ASSISTANT)
+        writers[ChatMessageType.USER] = written_by
+        new = NewMessages(messages, copy_of=copy_of, written_by=writers)
+        change = self._add(new, idempotency_key=idempotency_key, precondition=check, most=most, also=go_on)
         if ends:
             self._number = 0
         # Only a test case has a transaction here.

@@ -54,6 +54,9 @@ class AdditionOptions(TypedDict, total=False):
     copy_of: int | None
     """The position at which the history has the message already, if it was said before."""
 
+    written_by: str
+    """Who wrote the user's message; everything else is the assistant's."""
+
     most: MemoryBound | None
     """The largest memory that may be found or left."""
 

@@ -114,6 +114,9 @@ class Plan:
     context: Any = None
     """The data that the caller has for tools."""
 
+    written_by: str = ""
+    """Who wrote the user's message."""
+
     most: MemoryBound | None = None
     """The largest memory that the user's message, with what comes before it, may find or leave."""
 
@@ -283,11 +286,14 @@ def _open(turn: Lease, plan: Plan) -> Generator[Do | Added, Any, _Opening]:
             yield (yield Do(partial(turn.add, opening)))
         return _Opening(_last_answer(memory))
     if plan.idempotency_key is None:
-        yield (yield Do(partial(turn.add, [*opening, plan.message], most=plan.most, also=plan.also)))
+        add = partial(turn.add, [*opening, plan.message], written_by=plan.written_by, most=plan.most, also=plan.also)
+        yield (yield Do(add))
     key, answer, copy_of, also = plan.idempotency_key, None, None, plan.also
     while key is not None:
         # Alone: on a repeated request the other messages to add may differ, which would conflict with the key.
-        add = partial(turn.add, [plan.message], key, copy_of=copy_of, most=plan.most, also=also)
+        add = partial(
+            turn.add, [plan.message], key, copy_of=copy_of, written_by=plan.written_by, most=plan.most, also=also
+        )
         added: list[Added] = yield Do(partial(_add_in_order, turn, opening, add))
         yield from added
         opening, also = [], None

@@ -339,6 +339,9 @@ class MessageData(TypedDict):
     origin: str
     """``"said"``, ``"rewrite"``, ``"copy"`` or ``"cleared"``."""
 
+    written_by: str
+    """Who added the message: a value of ``WrittenBy``, or empty for the project's own code."""
+
     covers_from: int | None
     """The first position that the message replaces, or None."""
 
@@ -409,6 +412,7 @@ def _row_to_data(row: Message, message: Any) -> MessageData:
         "token_count": row.token_count,
         "synthetic": row.synthetic,
         "origin": row.origin,
+        "written_by": row.written_by,
         "covers_from": row.covers_from,
         "covers_to": row.covers_to,
         "pinned": row.is_pinned,

@@ -20,7 +20,6 @@ from chatmemory.core.summaries import Summarizer
 from chatmemory.database import operations
 from chatmemory.database.change import Change, Target, Terms, WindowTrial
 from chatmemory.database.connections import retry
-from chatmemory.database.new_messages import NewMessages
 from chatmemory.database.operations.change_window import fit_rows, try_window
 from chatmemory.database.operations.clear_tool_results import try_clearing
 from chatmemory.database.operations.compact import apply_compaction, apply_text, compact
@@ -75,7 +74,6 @@ class ConversationMemory(ChatMemory):
         self,
         messages: Iterable[ChatMessage],
         *,
-        copy_of: int | None = None,
         idempotency_key: str | None = None,
         **terms: Unpack[Terms],
     ) -> Change:
@@ -83,14 +81,12 @@ class ConversationMemory(ChatMemory):
 
         Args:
             messages: the messages, in the order in which they were said.
-            copy_of: the position of the message of which these are copies. Copies are not in the history.
             idempotency_key: as for ``add``.
 
         Raises:
             TypeError, ValueError, IdempotencyConflictError: as for ``add``.
         """
-        new = messages if copy_of is None else NewMessages(messages, copy_of=copy_of)
-        return operations.add(self.target(**terms), new, idempotency_key=idempotency_key)
+        return operations.add(self.target(**terms), messages, idempotency_key=idempotency_key)
 
     aadd_all = async_change(add_all)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, overload
@@ -63,12 +63,18 @@ class NewMessages(Sequence[ChatMessage]):
     """Messages with the columns of their rows, and with the token counts that are known."""
 
     def __init__(
-        self, messages: Iterable[ChatMessage], native: NativeForms | None = None, *, copy_of: int | None = None
+        self,
+        messages: Iterable[ChatMessage],
+        native: NativeForms | None = None,
+        *,
+        copy_of: int | None = None,
+        written_by: str | Mapping[str, str] = "",
     ) -> None:
         """Args:
             messages: the messages, in order.
             native: another framework's forms of them.
             copy_of: the position of the message of which these are copies. Copies are not in the history.
+            written_by: the ``WrittenBy`` of all, or of each type.
 
         Raises:
             TypeError: an item is not a message.
@@ -80,6 +86,8 @@ class NewMessages(Sequence[ChatMessage]):
             self._state = {"origin": Origin.COPY, "covers_from": copy_of, "covers_to": copy_of}
         self._messages = require_messages(messages)
         self._columns = [to_columns(message) for message in self._messages]
+        for columns in self._columns:
+            columns["written_by"] = written_by if isinstance(written_by, str) else written_by.get(columns["type"], "")
         if native is not None:
             for columns, text in zip(self._columns, native.columns(), strict=True):
                 columns["native"] = text

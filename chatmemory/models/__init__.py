@@ -14,6 +14,7 @@ from chatmemory.models.message import (
     Message,
     MessageQuerySet,
     Origin,
+    WrittenBy,
 )
 from chatmemory.models.token_calibration import TokenCalibration
 from chatmemory.models.window_settings import MAX_LIMIT, RESERVED, WINDOW_SETTINGS, WINDOWS
@@ -41,5 +42,6 @@ __all__ = [
     "Origin",
     "TokenCalibration",
     "WindowSettings",
+    "WrittenBy",
     "require_owner",
 ]

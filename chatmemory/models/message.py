@@ -89,6 +89,20 @@ class Origin(models.TextChoices):
     """The summary of evicted messages."""
 
 
+class WrittenBy(models.TextChoices):
+    ASSISTANT = "assistant", _("the assistant")
+    """An ``Assistant``: its instructions, the answers of its model, and the results of its tools."""
+
+    CLIENT = "client", _("a client")
+    """The owner of the conversation, or their program, over REST."""
+
+    STAFF = "staff", _("staff")
+    """A staff user over REST, in the conversation of another user."""
+
+    IMPORT = "import", _("an import")
+    """An import from another program."""
+
+
 STAND_INS = (Origin.CLEARED, Origin.SUMMARY)
 """The origins of messages that replace other messages."""
 
@@ -152,6 +166,14 @@ class Message(models.Model):
         default=Origin.SAID,
         help_text=_("How it came into the memory."),
     )
+    written_by = models.CharField(
+        _("written by"),
+        max_length=16,
+        choices=WrittenBy,
+        blank=True,
+        default="",
+        help_text=_("Who added it. Empty: the site's own code."),
+    )
     # The first and the last position that the message replaces, if it replaces messages.
     covers_from = models.PositiveIntegerField(_("first message it covers"), null=True, blank=True)
     covers_to = models.PositiveIntegerField(_("last message it covers"), null=True, blank=True)
@@ -188,6 +210,9 @@ class Message(models.Model):
                 condition=Q(type__in=[value for value, _label in TYPES]), name="chatmemory_msg_type_known"
             ),
             models.CheckConstraint(condition=Q(origin__in=Origin.values), name="chatmemory_msg_origin_known"),
+            models.CheckConstraint(
+                condition=Q(written_by__in=["", *WrittenBy.values]), name="chatmemory_msg_written_by_known"
+            ),
             models.CheckConstraint(
                 condition=Q(covers_from__isnull=True, covers_to__isnull=True)
                 | Q(covers_from__isnull=False, covers_to__isnull=False, covers_from__lte=F("covers_to")),

@@ -10,8 +10,8 @@ from rest_framework.exceptions import NotAuthenticated
 from rest_framework.request import Request
 
 from chatmemory import staff
-from chatmemory.models import Conversation, ConversationQuerySet
-from chatmemory.rest.problems import NotFound, NotForUsers, invalid
+from chatmemory.models import Conversation, ConversationQuerySet, WrittenBy
+from chatmemory.rest.problems import NotForUsers, NotFound, invalid
 from chatmemory.staff import Act
 
 EVERYBODY = "*"
@@ -20,6 +20,11 @@ EVERYBODY = "*"
 def is_for_others(request: Request) -> bool:
     """Return whether the request names another owner than its user, which is for staff."""
     return _owner_parameter(request) is not None
+
+
+def writer(request: Request) -> WrittenBy:
+    """Return who writes the messages that a request adds."""
+    return WrittenBy.STAFF if is_for_others(request) else WrittenBy.CLIENT
 
 
 def require(request: Request, *acts: Act) -> None:

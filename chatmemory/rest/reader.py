@@ -28,7 +28,7 @@ HIDDEN = "[hidden]"
 """The text in the place of instructions, which cannot be empty in any format."""
 
 _SHOWN_ATTRIBUTES = ("cut_off", "stopped")
-"""What a chat shows beside an answer. In other attributes formats and frameworks keep calls and results of their own."""
+"""What a chat shows beside an answer. Other attributes may have calls and results in a form of their own."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -169,7 +169,9 @@ class MessagesField(serializers.Field[Any, Any, Any, Any]):
         super().__init__(**kwargs)
 
     def to_internal_value(self, data: Any) -> NewMessages:
-        messages = read_list(data, str(self.field_name), self.context["format"], self.most)
+        messages = read_list(
+            data, str(self.field_name), self.context["format"], self.most, written_by=self.context["written_by"]
+        )
         if len(messages) < self.least:
             self.fail("empty")
         return messages
@@ -196,7 +198,7 @@ class NewMessagesSerializer(WholeSerializer):
                 'expected an object, got a list; several messages are sent as {"messages": [...]}', code="invalid_type"
             )
         if not (isinstance(data, dict) and "messages" in data and not {"type", "role"} & set(data)):
-            return read_one(data, "", self.context["format"])
+            return read_one(data, "", self.context["format"], written_by=self.context["written_by"])
         messages: NewMessages = MessageBatchSerializer(context=self.context).run_validation(data)["messages"]
         return messages
 
@@ -210,6 +212,7 @@ def read_list(
     format: MessageFormat,
     most: str | None = None,
     native: Callable[[list[Any]], NativeForms] | None = None,
+    written_by: str = "",
 ) -> NewMessages:
     """Read the messages of a list.
 
@@ -219,6 +222,7 @@ def read_list(
         format: the format of each message.
         most: the name of the setting that bounds their number.
         native: returns the forms that are stored beside the messages of the list; None to store none.
+        written_by: who wrote the messages.
 
     Raises:
         InvalidMessageError: it is no list, or one is no message of the format, or too long.
@@ -230,7 +234,8 @@ def read_list(
         raise TooLarge(count=len(data), most=setting(most))
     assert format.read is not None  # it was asked for before anything was done
     try:
-        messages = NewMessages(format.read(data, place), native and native(data))
+        read = format.read(data, place)
+        messages = NewMessages(read, native and native(data), written_by=written_by)
     except InvalidMessageError as error:
         hint = _hint(data, format)
         if hint is None:
@@ -241,14 +246,14 @@ def read_list(
     return messages
 
 
-def read_one(data: Any, place: str, format: MessageFormat) -> NewMessages:
+def read_one(data: Any, place: str, format: MessageFormat, written_by: str = "") -> NewMessages:
     """Read one message, which some formats split.
 
     Raises:
         InvalidMessageError: as above.
     """
     try:
-        return read_list([data], "", format)
+        return read_list([data], "", format, written_by=written_by)
     except InvalidMessageError as error:
         within = error.place.partition("]")[2]
         raise InvalidMessageError(error, f"{place}{within}".removeprefix(".")) from error
@@ -434,6 +439,10 @@ class HistoryItemSerializer(serializers.ModelSerializer[Message]):
                 "help_text": "How it came into the memory: somebody said it; a rewrite put it in; it is a copy of a "
                 "message that could not stay in its place; it is the placeholder of a tool result (cleared), or a "
                 "summary."
+            },
+            "written_by": {
+                "help_text": "Who added it: an assistant; a client, over REST; staff, in the conversation of another "
+                "user; or an import. Empty for the site's own code, and for what replaces other messages."
             },
             "covers_from": {"help_text": "The first position that it covers; null if it covers no other."},
             "covers_to": {"help_text": "The last position that it covers."},

@@ -144,6 +144,7 @@ def _state(row: Message, version: int) -> dict[str, Any]:
         "token_count": row.token_count,
         "synthetic": row.synthetic,
         "origin": row.origin,
+        "written_by": row.written_by,
         "covers_from": row.covers_from,
         "covers_to": row.covers_to,
         "pins": pins_until(row.pins, version),

@@ -24,10 +24,10 @@ from chatmemory.core.serialization import message_to_json
 from chatmemory.database import operations
 from chatmemory.database.change import Change, Target
 from chatmemory.database.connections import retry
-from chatmemory.database.new_messages import NativeForms
+from chatmemory.database.new_messages import NativeForms, NewMessages
 from chatmemory.database.reading import chunks, rows_of
 from chatmemory.database.statements import Key
-from chatmemory.models import Conversation, Message, Origin
+from chatmemory.models import Conversation, Message, Origin, WrittenBy
 from chatmemory.models.fields import memory_id_text
 from chatmemory.models.message import to_columns
 from chatmemory.transfer.records import (
@@ -234,7 +234,8 @@ class _ConversationImport:
             with transaction.atomic(using=self._import.database):
                 key = Key.named(self._owner, self._memory_id, self._import.database)
                 target = Target(key, self._new if mark is None else None, precondition=unchanged)
-                change = operations.add(target, [item.message for item in batch], native=native)
+                messages = NewMessages([item.message for item in batch], native, written_by=WrittenBy.IMPORT)
+                change = operations.add(target, messages)
                 conversation = change.conversation
                 _date(change, batch, times)
                 new["version"] = conversation.version

@@ -21,7 +21,7 @@ from chatmemory.capabilities import hooks
 from chatmemory.core.json_text import MAX_NESTING, levels, require_storable
 from chatmemory.core.serialization import read_message
 from chatmemory.database.idempotency import made_by, scope_of, scope_of_owner
-from chatmemory.models import ORDER_STEP, STAND_INS, Conversation, IdempotencyKey, Message, Origin
+from chatmemory.models import ORDER_STEP, STAND_INS, Conversation, IdempotencyKey, Message, Origin, WrittenBy
 from chatmemory.models.fields import memory_id_text
 from chatmemory.models.message import last_pin_change, problem_of_pins, to_columns
 from chatmemory.transfer.export import EXPORTED, Line, blocks, conversation_lines, end_of
@@ -329,6 +329,7 @@ def message_row(line: Line, conversation: Conversation) -> Message:
         position=position,
         token_count=line.number("token_count"),
         origin=origin,
+        written_by=_written_by(line),
         covers_from=covers_from,
         covers_to=covers_to,
         pins=_pins(line, conversation.version),
@@ -351,6 +352,14 @@ def _origin(line: Line) -> str:
     if synthetic != (origin != Origin.SAID):
         raise line.bad(f"synthetic: expected {json.dumps(not synthetic)}, as origin is {origin!r}")
     return origin
+
+
+def _written_by(line: Line) -> str:
+    written_by: str = line.text("written_by")
+    if written_by and written_by not in WrittenBy.values:
+        expected = ", ".join(WrittenBy.values)
+        raise line.bad(f"written_by: expected one of {expected}, or an empty text, got {written_by[:100]!r}")
+    return written_by
 
 
 def _position(line: Line, end: int) -> int:

@@ -19,6 +19,7 @@ from chatmemory import AiMessage, UserMessage
 from chatmemory.contrib.search import indexing
 from chatmemory.contrib.search.questions import Question
 from chatmemory.contrib.search.replaying import RecallFigures, areplay_recall, replay_recall
+from chatmemory.database.new_messages import NewMessages
 from chatmemory.models import Conversation
 from demo_project.sample_loading import load_sample, read_samples
 from tests.support.factories import ConversationFactory, UserFactory
@@ -120,7 +121,7 @@ class TestRequests:
 
     def test_a_copy_in_the_memory_is_not_lost(self) -> None:
         conversation = chat()
-        conversation.memory.add_all([UserMessage(SAID[0])], copy_of=0)
+        conversation.memory.add_all(NewMessages([UserMessage(SAID[0])], copy_of=0))
         conversation.memory.add(UserMessage("cat"))
         conversation.memory.add(AiMessage("Mimi"))
         with_copy = replay(conversation, hits=1)[0]

@@ -12,9 +12,8 @@ from chatmemory.models import Conversation
 __all__ = ["ITEM", "USER", "ai", "patch", "positions", "post", "put", "send", "url", "user_message"]
 
 ITEM = {
-    "position", "type", "text", "message", "state", "reason", "token_count", "synthetic", "origin", "covers_from",
-    "covers_to", "pinned", "added_in", "evicted_in",
-    "evicted_at", "created_at",
+    "position", "type", "text", "message", "state", "reason", "token_count", "synthetic", "origin", "written_by",
+    "covers_from", "covers_to", "pinned", "added_in", "evicted_in", "evicted_at", "created_at",
 }  # fmt: skip
 
 

@@ -179,7 +179,14 @@ class SearchViewSet(ChatMemoryViewSet):
         record_read(request, is_search=True)
         return answer
 
-    @call("searchConversation", READ_TEXT, users=True, answer=HitPageSerializer, parameters=_PARAMETERS, throttle="searches")
+    @call(
+        "searchConversation",
+        READ_TEXT,
+        users=True,
+        answer=HitPageSerializer,
+        parameters=_PARAMETERS,
+        throttle="searches",
+    )
     def search_one(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
         """Search a conversation.
 

@@ -193,6 +193,7 @@ def _become_copy(row: Message, original: Message, native: NativeForms | None, ve
     """Make the unsaved ``row`` a copy of another row, with its pin and the forms of other frameworks."""
     row.native = original.native if native is None else native.onto(original.native, row.native)
     row.origin = Origin.COPY
+    row.written_by = original.written_by
     row.covers_from = row.covers_to = original.position
     if original.origin in (Origin.COPY, Origin.CLEARED) and original.covers_from is not None:
         row.covers_from, row.covers_to = original.covers_from, original.covers_to

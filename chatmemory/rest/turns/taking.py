@@ -227,6 +227,7 @@ def take_turn(
     key: str | None,
     message_id: str | None,
     context: Any,
+    written_by: str,
     record: Callable[[], None],
 ) -> TurnAnswer:
     """Begin a turn: add what the user says, unless it was said before, and find out whether it was answered.
@@ -238,6 +239,7 @@ def take_turn(
         key: the idempotency key of the request.
         message_id: the ID that ``useChat`` gave the message, which is the key of a request without one.
         context: for tools.
+        written_by: who wrote the message.
         record: records the turn once it is sure: in the transaction that adds the message, if there is one.
 
     Raises:
@@ -261,6 +263,7 @@ def take_turn(
             context=context,
             wait_timeout=_WAIT_FOR_TURN,
             most=request_bound(),
+            written_by=written_by,
             also=None if message is None else lambda change: record(),
         )
     except (RuntimeError, TypeError, MemoryTooLargeError):

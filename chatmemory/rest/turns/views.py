@@ -24,6 +24,7 @@ from chatmemory.formats import MessageFormat
 from chatmemory.formats.ai_sdk.stream import HEADERS
 from chatmemory.formats.registry import BUILT_IN, message_format, message_formats
 from chatmemory.formats.schemas import NOT_BLANK, Schema, closed, constant, list_of, ref, text
+from chatmemory.rest.access import writer
 from chatmemory.rest.problems import NotFound, invalid
 from chatmemory.rest.serializers import ChangeSerializer, CountField, MessageField, WholeNumberField, read_one
 from chatmemory.rest.turns.history import last_question, turns_to_data
@@ -187,6 +188,7 @@ class TurnViewSet(ChatMemoryViewSet):
             key=key,
             message_id=message_id,
             context=request,
+            written_by=writer(request),
             record=partial(record_change, request, conversation, {}),
         )
         streams = self._streams()

@@ -40,7 +40,14 @@ class StoreSerializer(WholeSerializer):
     """The memory as LangChain4j's stores have it."""
 
     def to_internal_value(self, data: Any) -> NewMessages:
-        return read_list(data, "", self.context["format"], "MAX_MEMORY_MESSAGES", _how_they_came)
+        return read_list(
+            data,
+            "",
+            self.context["format"],
+            "MAX_MEMORY_MESSAGES",
+            _how_they_came,
+            written_by=self.context["written_by"],
+        )
 
     def openapi(self) -> Schema:
         return list_of(ref("ChatMessage"), maxItems=setting("MAX_MEMORY_MESSAGES"))

@@ -33,7 +33,7 @@ from chatmemory.database.change import Change
 from chatmemory.database.reading import request_bound
 from chatmemory.formats.registry import message_format
 from chatmemory.models import Conversation, ConversationQuerySet
-from chatmemory.rest.access import is_for_others, may_read_text, reachable_conversations, require_free
+from chatmemory.rest.access import is_for_others, may_read_text, reachable_conversations, require_free, writer
 from chatmemory.rest.filters import TEXT_FILTERS
 from chatmemory.rest.problems import PROBLEM_JSON, LengthRequired, NotFound, invalid, problem_response
 from chatmemory.rest.reader import Reader
@@ -234,7 +234,11 @@ class ChatMemoryViewSet(ProblemView, viewsets.GenericViewSet[Any]):
         """
         declared = self.call
         assert declared.body is not None
-        context = {**self.get_serializer_context(), "format": self.message_format}
+        context = {
+            **self.get_serializer_context(),
+            "format": self.message_format,
+            "written_by": writer(self.request),
+        }
         asked = declared.body(instance, context=context, **options).run_validation(self.request.data)
         if isinstance(declared.users, tuple) and not {*self.request.data} <= {*declared.users}:
             require_free(self.request, *declared.permission)
