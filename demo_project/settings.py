@@ -68,6 +68,7 @@ DATABASES = {
 CHATMEMORY = {
     "ASSISTANT": "demo_project.chat.assistant.assistant",
     "SUMMARIZER": "demo_project.chat.summarizer.summarize",
+    "USERS": "all",  # the demo is there to look at everything, and to change the window
 }
 SILENCED_SYSTEM_CHECKS = ["chatmemory.W037"]
 

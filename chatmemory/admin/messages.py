@@ -103,7 +103,16 @@ class MessageAdmin(ReadOnlyAdmin):
     """
 
     list_display = ("place", "position", "role", "said", "owner", "tokens", "state", "time")
-    list_filter = (MessageOwnerFilter, "type", StateFilter, PinnedFilter, "eviction_reason", "origin", "created_at")
+    list_filter = (
+        MessageOwnerFilter,
+        "type",
+        StateFilter,
+        PinnedFilter,
+        "eviction_reason",
+        "origin",
+        "written_by",
+        "created_at",
+    )
     list_select_related = ("conversation__owner",)
     ordering = ("-id",)
     sortable_by = ("tokens",)

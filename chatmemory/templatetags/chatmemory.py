@@ -15,6 +15,7 @@ from django.urls import NoReverseMatch, Resolver404, resolve, reverse
 from django.utils.translation import get_language, ngettext, pgettext
 from django.utils.translation import gettext as _
 
+from chatmemory import staff
 from chatmemory.capabilities import filled, hooks
 from chatmemory.core.entries import EvictionReason
 from chatmemory.models import Conversation
@@ -61,6 +62,7 @@ def chatmemory_chat(context: Any, conversation: Any, memory: bool = False) -> di
     return {
         "conversation": conversation,
         "memory": memory,
+        "may_change_window": staff.is_free(user, "change"),
         "address": api_address("chatmemory_chat", "conversation-detail", conversation.pk),
         **page_context(),
         "words": words() | {name: text for texts in hooks("chat_texts") for name, text in texts().items()},
@@ -222,6 +224,7 @@ def words() -> dict[str, str | list[str]]:
             "The window is what the model is given. A smaller one forgets the oldest messages at once."
         ),
         "instructions": _("Instructions to the model"),
+        "hidden": _("Not shown here"),
         "thinking-shown": _("What the model thought"),
         "raw-text": _("Raw text"),
         "copy": _("Copy"),

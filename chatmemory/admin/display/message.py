@@ -39,7 +39,7 @@ from chatmemory.core.messages import (
 )
 from chatmemory.core.summaries import summary_text
 from chatmemory.formats.media import data_uri
-from chatmemory.models import Message, Origin
+from chatmemory.models import Message, Origin, WrittenBy
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
@@ -266,6 +266,8 @@ def short(text: str | None) -> str:
 UNREADABLE = (TypeError, ValueError)
 """Exceptions raised by reading a row that was written outside this app."""
 
+_WRITTEN_BY = {WrittenBy.CLIENT.value: _("written by a client"), WrittenBy.STAFF.value: _("written by staff")}
+
 _LONGEST_EXCERPT = 160
 _MOST_CALLS = 10
 
@@ -311,6 +313,17 @@ class ShownMessage:
     def role_class(self) -> str:
         """The class of an element that has the colour of who speaks, as ``roles.css`` names it."""
         return f"chatmemory-role-{role_of(self.row)}"
+
+    @property
+    def unusual_writer(self) -> StrOrPromise:
+        """Who wrote it, if that is not who one expects; otherwise empty.
+
+        An answer that a client added is not the model's, and what staff said is not the user's.
+        """
+        is_forged = self.row.written_by == WrittenBy.CLIENT and self.row.type != ChatMessageType.USER.value
+        if is_forged or self.row.written_by == WrittenBy.STAFF:
+            return _WRITTEN_BY[self.row.written_by]
+        return ""
 
     @cached_property
     def size(self) -> str:

@@ -10,7 +10,7 @@ export class ApiError extends Error {
   }
 
   get isSignedOut() {
-    return this.status === 401 || this.status === 403;
+    return this.status === 401 || (this.status === 403 && !this.type.endsWith(":not-for-users"));
   }
 }
 

@@ -3,7 +3,7 @@
 import { el } from "./dom.js";
 import { inPieces } from "./long_text.js";
 import { draw, redraw } from "./markdown.js";
-import { hasFailed, textOf } from "./messages.js";
+import { hasFailed, isHidden, textOf } from "./messages.js";
 
 /** Return the element of a message. A tool call without text is hidden: its result is shown, and the memory shows the call. */
 export function bubble(item, words, isSummarised) {
@@ -35,6 +35,7 @@ const labels = (words) => Object.fromEntries(["copy", "copied", "code", "table"]
 
 function body(item, words) {
   const text = textOf(item);
+  if (isHidden(item)) return [];
   if (item.type === "SYSTEM") return [el("details", {}, el("summary", {}, words.say("instructions")), ...paragraphs(text, words))];
   if (item.type === "AI") return [...thinking(item, words), ...(text ? answer(item, text, words) : [])];
   if (item.type === "USER") return text ? [speaker(item, words), ...paragraphs(text, words, "chatmemory-bubble")] : [];

@@ -1,12 +1,12 @@
 // One message of the memory, as the model gets it.
 
 import { el } from "./dom.js";
-import { callsOf, hasFailed, kindOf, textOf } from "./messages.js";
+import { callsOf, hasFailed, isHidden, kindOf, textOf } from "./messages.js";
 
 const MOST = 2_000; // characters; the chat beside it has the rest
 
 export function card(item, words) {
-  const text = textOf(item);
+  const text = isHidden(item) ? words.say("hidden") : textOf(item);
   return el(
     "li",
     { class: "chatmemory-entry", "data-type": kindOf(item), "data-position": item.position },

@@ -17,6 +17,9 @@ export function goesOn({ type, origin, message }) {
 /** Return whether a message is the result of a tool that failed. */
 export const hasFailed = ({ message }) => message.isError === true;
 
+/** Return whether these are instructions that the site does not show: there are no empty ones. */
+export const isHidden = ({ type, text, position }) => type === "SYSTEM" && text === "" && Number.isInteger(position);
+
 /** Return the whole text, with placeholders for media. */
 export function textOf({ type, origin, text, message }) {
   if (origin === "summary") return message.contents[0].text.slice(OPENING.length, -CLOSING.length);

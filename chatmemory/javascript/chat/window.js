@@ -23,6 +23,7 @@ export class WindowControls {
     this.#limit = panel.part("limit");
     this.#kinds = [...panel.part("window").querySelectorAll("[type=radio]")];
     for (const event of ["loaded", "changed"]) conversation.addEventListener(event, () => this.#show());
+    if (!this.#limit) return; // its user may not change the window
     this.#limit.addEventListener("input", () => this.#try());
     for (const event of ["pointerup", "blur"]) this.#limit.addEventListener(event, () => (this.#moving = false));
     this.#limit.addEventListener("change", () => this.#set(this.#kind, Number(this.#limit.value)));
@@ -43,7 +44,7 @@ export class WindowControls {
   #show() {
     const { window: kind, limit, [kind]: used } = this.conversation.memory;
     // Never move a slider that somebody is dragging.
-    if (!this.#pending && !this.#moving) this.#showControls(kind, limit);
+    if (this.#limit && !this.#pending && !this.#moving) this.#showControls(kind, limit);
     const percent = this.words.number(Math.floor((used / limit) * 100));
     this.panel.part("gauge-amount").textContent = this.words.say("used-of", { used: this.words.number(used), limit: this.#amount(kind, limit) });
     this.panel.part("gauge-share").textContent = this.words.say(used > limit ? "too-full" : "full", { percent });
