@@ -289,7 +289,11 @@ class ChatMemorySchema(AutoSchema):
         return self._documented()[0].removesuffix(".")
 
     def get_description(self) -> str:  # type: ignore[override]  # so has drf-spectacular
-        return " ".join(self._documented()[1:])
+        users = self._call.users
+        if users is True:
+            return " ".join(self._documented()[1:])
+        most = "may not call it" if not users else f"may send {' and '.join(f'`{name}`' for name in users)} only"
+        return " ".join([*self._documented()[1:], f"Users {most}, unless the site's `USERS` is `all`."])
 
     def get_tags(self) -> list[str]:
         return [self.view.tag]

@@ -171,6 +171,7 @@ VALUES: dict[str, Case] = {
 }
 
 PROBLEMS: dict[type[problems.Problem], Case] = {
+    problems.NotForUsers: lambda site: site.with_(USERS="turns").send("DELETE", "memory/"),
     problems.NotFound: lambda site: site.send("GET", "/api/conversations/01890a5d-ac96-774b-bcce-b302099a8057/"),
     problems.NotRetained: lambda site: full(site).send("POST", "messages/0/pin/"),
     problems.PinnedTooMuch: lambda site: full(site).send("POST", "messages/4/pin/"),
@@ -220,6 +221,7 @@ MARKED: dict[str, Case] = {
 TRANSLATED = {
     "max_length",
     problems.NotFound,
+    problems.NotForUsers,
     problems.MemoryTooLarge,
     problems.Unavailable,
     problems.NotMigrated,

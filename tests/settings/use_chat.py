@@ -3,4 +3,4 @@
 from tests.settings.server import *  # noqa: F403
 
 ROOT_URLCONF = "tests.support.use_chat_site"
-CHATMEMORY = {"USERS": "all", "ASSISTANT": "tests.support.use_chat_site.assistant"}
+CHATMEMORY = {"ASSISTANT": "tests.support.use_chat_site.assistant", "USERS_SEE": ["tools"]}
