@@ -250,7 +250,7 @@ MARKS = {"always_keep_system_message_first": True, "low_water": 70, "whole_turns
     ids=["the ORM", "many", "an adapter", "the store", "REST", "LangChain4j's store over REST"],
 )
 def test_whoever_makes_a_conversation_gets_the_defaults(settings: Any, api: Any, make: Callable[[Any], Any]) -> None:
-    settings.CHATMEMORY = {"WINDOW": MARKS}
+    settings.CHATMEMORY = {"WINDOW": MARKS, "USERS": "all"}
     make(api)
     assert Conversation.objects.filter(memory_id="t").values(*MARKS).get() == MARKS
     settings.CHATMEMORY = {}

@@ -592,7 +592,7 @@ class TestOnesOwn:
 class TestBounds:
     def test_a_range_too_large_for_a_request_is_told(self, api: Client, conversation: Conversation) -> None:
         for bound in {"MAX_MEMORY_MESSAGES": 11}, {"MAX_MEMORY_CHARS": 2200}:
-            with override_settings(CHATMEMORY=bound):
+            with override_settings(CHATMEMORY={"USERS": "all", **bound}):
                 answer = post(api, path(conversation), {"through": 16, "text": TEXT})
                 assert (answer.status_code, answer.json()["type"]) == (413, f"{PROBLEM}memory-too-large")
                 assert "choose a smaller through" in answer.json()["detail"]

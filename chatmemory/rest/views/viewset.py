@@ -201,10 +201,12 @@ class ChatMemoryViewSet(ProblemView, viewsets.GenericViewSet[Any]):
         self.message_format = message_format(self.format_name)
 
     def handle_exception(self, exc: Exception) -> Any:
-        reads_body = self.request.method not in SAFE_METHODS and self.reader.text
-        if isinstance(exc, InvalidMessageError) and not reads_body and self.reader != Reader():
-            # The error may quote a stored message that was written outside this app.
-            exc = invalid("", "a message, of the request or of the conversation, cannot be read")
+        if isinstance(exc, InvalidMessageError):
+            # The error may quote a stored message that was written outside this app. What those who chat send is their
+            # own message.
+            is_own = self.reader.text and self.request.method == "POST"
+            if self.reader != Reader() and not is_own:
+                exc = invalid("", "a message, of the request or of the conversation, cannot be read")
         return super().handle_exception(exc)
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
