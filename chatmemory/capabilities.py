@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from django.apps import AppConfig, apps
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from chatmemory.core.messages import ChatMessage, UserMessage
     from chatmemory.database.change import Change
-    from chatmemory.models import Conversation
+    from chatmemory.models import Conversation, WindowSettings
     from chatmemory.transfer.export import Line
     from chatmemory.verification import Finding
 
@@ -53,6 +54,76 @@ class Recalled:
 
     positions: tuple[int, ...] = ()
     """The positions of the conversation's messages that it quotes."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question about a conversation, and where its answer is."""
+
+    conversation: UUID
+
+    text: str
+
+    positions: frozenset[int]
+    """The positions of the messages that answer it, at least one."""
+
+    at: int
+    """The position of the message before which it is asked."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecallFigures:
+    """What a search would have found for the requests of conversations, among what the window had lost.
+
+    A *request* here is the one that got the first answer to a user message. A question counts as answered by *one* if
+    one of its positions was there, and by *all* if each was. Figures with summaries and with recall include what the
+    window contained; recall does not include summaries.
+    """
+
+    requests: int = 0
+    """User messages that were answered."""
+
+    input_tokens: int = 0
+    """The tokens of these requests, without hits."""
+
+    lost: int = 0
+    """Requests before which the memory had lost messages."""
+
+    recalled: int = 0
+    """Requests with hits."""
+
+    hits: int = 0
+
+    hit_tokens: int = 0
+
+    questions: int = 0
+
+    window_one: int = 0
+    window_all: int = 0
+    summaries_one: int = 0
+    summaries_all: int = 0
+    recall_one: int = 0
+    recall_all: int = 0
+
+    unread: int = 0
+    """Positions that are not indexed, and too many for a search to read."""
+
+    @property
+    def recalled_share(self) -> float:
+        """The share of requests with hits, from 0 to 1."""
+        return self.recalled / self.requests if self.requests else 0.0
+
+    @property
+    def added_share(self) -> float:
+        """The tokens of the hits, as a share of those of the requests. It may exceed 1."""
+        return self.hit_tokens / self.input_tokens if self.input_tokens else 0.0
+
+    def __add__(self, other: RecallFigures) -> RecallFigures:
+        return RecallFigures(**{name: value + getattr(other, name) for name, value in vars(self).items()})
+
+
+RECALL_HITS = 5
+"""The maximum number of hits of one search in a replay, by default."""
 
 
 class Capability:
@@ -97,6 +168,30 @@ class Capability:
             tokens: the maximum number of tokens of the text, as a message.
         """
         return None
+
+    def replay_recall(
+        self,
+        conversation: Conversation,
+        variants: Sequence[WindowSettings | None],
+        *,
+        hits: int = RECALL_HITS,
+        questions: Sequence[Question] = (),
+    ) -> list[RecallFigures]:
+        """Return what searches would have found in a replay of a conversation, for ``memory.replay(recall=True)``.
+
+        Args:
+            conversation: the conversation.
+            variants: the settings of each window; None means what really happened.
+            hits: the maximum number of hits of one search.
+            questions: questions about the conversation.
+
+        Returns:
+            The figures of each variant.
+
+        Raises:
+            ValueError: ``hits`` is too large.
+        """
+        raise NotImplementedError
 
     def anonymise(self, conversation: Conversation) -> None:
         """Delete the app's copies of a conversation's texts, in the transaction that deletes these texts.
@@ -233,6 +328,22 @@ def hooks(name: str) -> tuple[Callable[..., Any], ...]:
 def filled(name: str, *args: Any) -> list[Any]:
     """Return the items that all capabilities return from the method of this name."""
     return [one for hook in hooks(name) for one in hook(*args)]
+
+
+def hook_of_search(name: str, purpose: str) -> Callable[..., Any]:
+    """Return the method of this name of the app that searches.
+
+    Args:
+        name: the name.
+        purpose: what it is needed for, for the error.
+
+    Raises:
+        RuntimeError: no such app is installed.
+    """
+    found = hooks(name)
+    if not found:
+        raise RuntimeError(f'{purpose} needs an app that searches: add "chatmemory.contrib.search" to INSTALLED_APPS')
+    return found[0]
 
 
 def first(name: str, *args: Any) -> Any:

@@ -426,14 +426,9 @@ def _recall_of_app() -> Recall | None:
     """
     if "chatmemory.models" not in sys.modules:
         return None
-    from chatmemory.capabilities import hooks
+    from chatmemory.capabilities import hook_of_search
 
-    found = hooks("recall")
-    if not found:
-        raise RuntimeError(
-            'recall="preload" needs an app that searches: add "chatmemory.contrib.search" to INSTALLED_APPS'
-        )
-    return found[0]
+    return hook_of_search("recall", 'recall="preload"')
 
 
 def _kind_of(value: Any) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Unpack
 from django.db import router
 from django.db.models import Count, Sum
 
+from chatmemory.capabilities import hook_of_search
 from chatmemory.core.asynchronous import async_change, async_read, in_thread_for_functions
 from chatmemory.core.entries import RESULT_CLEARED, RESULTS_KEPT
 from chatmemory.core.exceptions import InvalidValueError
@@ -326,31 +327,38 @@ class ConversationMemory(ChatMemory):
         """Async version of ``compact``."""
         return await in_thread_for_functions(partial(self.compact, summarizer, keep=keep, if_due=if_due, limit=limit))
 
-    def replay(self, **settings: Unpack[WindowSettings]) -> Replay:
+    def replay(self, *, recall: bool = False, **settings: Unpack[WindowSettings]) -> Replay:
         """Return the figures of this conversation's requests, as they were or as they would be with another window.
 
         Without arguments, these are the requests that really happened. With settings, they are the requests with these
         settings from the start; missing settings are those of the row. Nothing is written.
 
+        Args:
+            recall: also search for what the window had lost, for each user message that was answered.
+            settings: the settings of the window.
+
         Raises:
+            RuntimeError: ``recall`` is true, and no app that searches is installed.
             TypeError: a setting is unknown or is ``model``, because a replay uses stored token counts.
             ValueError: a setting is invalid.
         """
-        (figures,) = self.replays([settings or None])
+        (figures,) = self.replays([settings or None], recall=recall)
         return figures
 
     areplay = async_read(replay)
 
-    def replays(self, variants: Sequence[WindowSettings | None]) -> list[Replay]:
+    def replays(self, variants: Sequence[WindowSettings | None], *, recall: bool = False) -> list[Replay]:
         """Return the results of ``replay`` for several windows, in one pass over the history.
 
         Args:
             variants: the settings of each window; None means what really happened.
+            recall: as for ``replay``.
 
         Raises:
-            TypeError, ValueError: as for ``replay``.
+            RuntimeError, TypeError, ValueError: as for ``replay``.
         """
-        return replay(self.conversation, variants)
+        search = hook_of_search("replay_recall", "recall=True") if recall else None
+        return replay(self.conversation, variants, search)
 
     areplays = async_read(replays)
 

@@ -8,7 +8,7 @@ from typing import Any
 from django.db.models import Exists, OuterRef, Q
 from django.utils.html import format_html
 
-from chatmemory.capabilities import AdminPage, Capability, Recalled
+from chatmemory.capabilities import AdminPage, Capability, Recalled, RecallFigures
 from chatmemory.core.messages import SystemMessage
 from chatmemory.models import Conversation, Message
 from chatmemory.verification import Finding
@@ -43,6 +43,10 @@ class Thumbs(Capability):
     def recall(self, conversation, message, tokens):
         comments = thumbs_of(conversation).exclude(comment="").order_by("position").values_list("comment", flat=True)
         return Recalled(text=f"The user commented: {'; '.join(comments)}") if comments else None
+
+    def replay_recall(self, conversation, variants, *, hits=5, questions=()):
+        comments = thumbs_of(conversation).exclude(comment="").count()
+        return [RecallFigures(hits=min(hits, comments), questions=len(questions)) for _ in variants]
 
     def anonymise(self, conversation):
         thumbs_of(conversation).update(comment="")

@@ -23,6 +23,7 @@ from chatmemory.capabilities import Capability, register
 from chatmemory.formats.anthropic import to_anthropic
 from chatmemory.models import Conversation
 from chatmemory.personal_data import erase_user
+from chatmemory.replaying import Question, RecallFigures, replay
 from chatmemory.rest.openapi import openapi_document
 from chatmemory.retention import purge_evicted
 from chatmemory.stores import DjangoChatMemoryStore
@@ -116,6 +117,14 @@ class TestChanges:
             "The user commented: " + "; ".join(["Wrong."] * Thumb.objects.exclude(comment="").count())
         )
         assert messages[-2:] == [comments, UserMessage("Really?")]
+
+    def test_a_replay_has_what_it_would_have_recalled(self, conversation: Conversation) -> None:
+        Thumb.objects.update(comment="Wrong.")
+        for figures in conversation.memory.replays([None, {"limit": 1}], recall=True):
+            assert figures.recall == RecallFigures(hits=1)
+        asked = [Question(conversation.pk, "Which animal?", frozenset({1}), 2)]
+        [[replayed]] = replay(recall=True, hits=0, questions=asked)
+        assert replayed.recall == RecallFigures(questions=1)
 
     @pytest.mark.django_db(transaction=True)
     def test_a_conversation_that_is_erased_meanwhile(self) -> None:

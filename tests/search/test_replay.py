@@ -15,12 +15,12 @@ from django.core.management import CommandError, call_command
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chatmemory import AiMessage, UserMessage
+from chatmemory import AiMessage, UserMessage, capabilities
 from chatmemory.contrib.search import indexing
-from chatmemory.contrib.search.questions import Question
-from chatmemory.contrib.search.replaying import RecallFigures, areplay_recall, replay_recall
 from chatmemory.database.new_messages import NewMessages
 from chatmemory.models import Conversation
+from chatmemory.replaying import Question, RecallFigures, areplay
+from chatmemory.replaying import replay as replay_all
 from demo_project.sample_loading import load_sample, read_samples
 from tests.support.factories import ConversationFactory, UserFactory
 from tests.support.paths import ROOT
@@ -56,8 +56,8 @@ def tokens(conversation: Conversation, *positions: int) -> int:
 
 def replay(conversation: Conversation, *variants: Any, **options: Any) -> list[RecallFigures]:
     chosen = Conversation.objects.filter(pk=conversation.pk)
-    (figures,) = replay_recall(chosen, [None, *variants], **options)
-    return figures
+    (figures,) = replay_all(chosen, [None, *variants], recall=True, **options)
+    return [one.recall for one in figures]
 
 
 def ask(conversation: Conversation, positions: set[int], text: str, at: int = len(SAID)) -> Question:
@@ -79,7 +79,7 @@ class TestRequests:
         if is_indexed:
             list(indexing.index(conversation))
         (figures,) = replay(conversation)
-        assert (figures.conversations, figures.requests, figures.lost, figures.recalled) == (1, 5, 3, 2)
+        assert (figures.requests, figures.lost, figures.recalled) == (5, 3, 2)
         requests = [[0], [0, 1, 2], [1, 2, 3, 4], [3, 4, 5, 6], [5, 6, 7, 8]]
         assert figures.input_tokens == sum(tokens(conversation, *positions) for positions in requests)
         assert (figures.hits, figures.hit_tokens) == (4, tokens(conversation, 0, 1, 2, 3))
@@ -132,19 +132,41 @@ class TestRequests:
         before = replay(conversation)
         chat(owner=conversation.owner)
         assert replay(conversation) == before
-        assert [figures.requests for (figures,) in replay_recall()] == [5, 5]
+        assert [figures.recall.requests for (figures,) in replay_all(recall=True)] == [5, 5]
 
-    def test_deleted_messages_are_missing(self, settings: Any) -> None:
+    def test_deleted_messages_are_not_found(self, settings: Any) -> None:
         settings.CHATMEMORY = {"KEEP_HISTORY": False}
-        (figures,) = replay(chat())
-        assert (figures.missing, figures.hits) == (6, 0)
+        assert replay(chat())[0].hits == 0
+
+    def test_of_one_conversation(self) -> None:
+        conversation = chat()
+        real = conversation.memory.replay(recall=True)
+        other = conversation.memory.replay(recall=True, limit=6)
+        assert [real.recall, other.recall] == replay(conversation, {"limit": 6})
+        assert (real.requests, real.evictions) == (5, 6), "the figures of the window are there, too"
+        assert conversation.memory.replay().recall is None
+        assert async_to_sync(conversation.memory.areplay)(recall=True) == real
 
     def test_it_has_an_async_version(self) -> None:
-        async def collect() -> list[list[RecallFigures]]:
-            return [figures async for figures in areplay_recall()]
+        async def collect() -> list[RecallFigures]:
+            return [figures.recall async for (figures,) in areplay(recall=True)]
 
         conversation = chat()
-        assert async_to_sync(collect)() == [replay(conversation)]
+        assert async_to_sync(collect)() == replay(conversation)
+
+    def test_without_an_app_that_searches(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        conversation = chat()
+        monkeypatch.setattr(capabilities, "_registered", {})
+        capabilities.hooks.cache_clear()
+        try:
+            with pytest.raises(RuntimeError, match=r'recall=True needs .* add "chatmemory.contrib.search"'):
+                conversation.memory.replay(recall=True)
+            with pytest.raises(CommandError, match=r'add "chatmemory.contrib.search" to INSTALLED_APPS'):
+                run()
+            assert conversation.memory.replay().requests == 5
+        finally:
+            monkeypatch.undo()
+            capabilities.hooks.cache_clear()
 
     @pytest.mark.parametrize(
         ("error", "options"),
@@ -155,9 +177,10 @@ class TestRequests:
             (ValueError, {"variants": [{"limit": 0}]}),
         ],
     )
-    def test_invalid_arguments_are_refused_at_once(self, error: type[Exception], options: dict[str, Any]) -> None:
+    def test_invalid_arguments_are_refused(self, error: type[Exception], options: dict[str, Any]) -> None:
+        chat()
         with pytest.raises(error):
-            replay_recall(**options)
+            list(replay_all(recall=True, **options))
 
 
 class TestQuestions:
@@ -219,7 +242,7 @@ def test_a_replay_finds_what_a_search_found_then(limit: int, turns: list[tuple[s
 
 def run(*args: str) -> str:
     out = io.StringIO()
-    call_command("chatmemory_recall", *args, stdout=out, stderr=io.StringIO())
+    call_command("chatmemory_replay", "--recall", *args, stdout=out, stderr=io.StringIO())
     return out.getvalue()
 
 
@@ -233,13 +256,17 @@ class TestCommand:
     def test_it_prints_a_line_for_each_window(self) -> None:
         conversation = chat()
         one, six = replay(conversation, {"limit": 6})
-        assert run("--limit", "6").splitlines() == [
-            "window     requests  input tokens  with hits  hits  tokens of hits  of input",
-            f"as it was         5  {one.input_tokens:>12}      40.0%     4  {one.hit_tokens:>14}  "
-            f"{one.added_share:>8.1%}",
-            f"limit 6           5  {six.input_tokens:>12}      20.0%     2  {six.hit_tokens:>14}  "
-            f"{six.added_share:>8.1%}",
+        lines = run("--limit", "6").splitlines()
+        assert lines[0].startswith("window     requests  input tokens ")
+        assert lines[3:] == [
             "Conversations: 1.",
+            "",
+            "What a search would have found of what the window had lost:",
+            "window     user messages  input tokens  recalled  messages  their tokens  of input",
+            f"as it was              5  {one.input_tokens:>12}     40.0%         4  {one.hit_tokens:>12}  "
+            f"{one.added_share:>8.1%}",
+            f"limit 6                5  {six.input_tokens:>12}     20.0%         2  {six.hit_tokens:>12}  "
+            f"{six.added_share:>8.1%}",
         ]
 
     def test_with_questions_it_replays_their_conversations_and_prints_the_shares(self, tmp_path: Path) -> None:
@@ -251,33 +278,30 @@ class TestCommand:
             "",
             {"conversation": conversation.memory_id, "question": "dog", "positions": [0], "at": 5},
         )
-        assert run("--questions", questions, "--limit", "100").splitlines()[3:] == [
-            "",
+        lines = run("--questions", questions, "--limit", "100").splitlines()
+        assert lines[3] == "Conversations: 1."
+        assert lines[-4:] == [
             "Questions with one of their messages / with all of them:",
             "window     questions  in the window  with summaries  with recall",
             "as it was          2       50% / 0%        50% / 0%    50% / 50%",
             "limit 100          2    100% / 100%     100% / 100%  100% / 100%",
-            "Conversations: 1.",
         ]
 
     def test_json_has_all_figures(self) -> None:
         (figures,) = replay(chat())
         lines = [json.loads(line) for line in run("--json", "--low-water", "50", "--hits", "2").splitlines()]
         assert [line["window"] for line in lines] == [None, {"low_water": 50}]
-        assert lines[0]["requests"] == figures.requests
-        assert lines[0]["hits"] == 3
-        assert lines[0]["recalled_share"] == figures.recalled_share
+        recall = lines[0]["recall"]
+        assert (recall["requests"], recall["hits"]) == (figures.requests, 3)
+        assert recall["recalled_share"] == figures.recalled_share
+        assert "hit_share" in lines[0]
 
-    def test_it_says_what_recall_cannot_find(self, settings: Any) -> None:
+    def test_it_says_what_recall_cannot_find(self) -> None:
         conversation = ConversationFactory(window="messages", limit=4)
         conversation.memory.add_all([UserMessage("Tea")] * 2500)
         assert "not indexed, so that recall cannot find them: " in run()
         list(indexing.index(conversation))
-        assert run().splitlines()[2:] == ["Conversations: 1."]
-        settings.CHATMEMORY = {"KEEP_HISTORY": False}
-        conversation.delete()
-        chat()
-        assert run().splitlines()[-1] == "Messages that are deleted, so that recall cannot find them: 6."
+        assert "not indexed" not in run()
 
     @pytest.mark.parametrize(
         ("line", "problem"),
@@ -340,18 +364,26 @@ class TestCommand:
 
     @pytest.mark.parametrize("args", [["--hits", "0"], ["--hits", "101"], ["--limit", "0"], ["--since", "x"]])
     def test_a_bad_option_is_refused(self, args: list[str]) -> None:
+        chat()
         with pytest.raises(CommandError):
             run(*args)
+
+    @pytest.mark.parametrize("option", ["--hits", "--questions"])
+    def test_options_of_recall_need_it(self, option: str) -> None:
+        with pytest.raises(CommandError, match=f"{option}: use it with --recall"):
+            call_command("chatmemory_replay", option, "5")
 
 
 def test_what_the_page_shows_is_what_the_command_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     owner = UserFactory()
     for sample in read_samples():
         load_sample(sample, owner, lambda: None)
-    text = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("search*.md"))
+    text = (ROOT / "docs" / "search.md").read_text(encoding="utf-8")
     [questions] = re.findall(r'^```json\n(\{"conversation.*?)^```$', text, re.MULTILINE | re.DOTALL)
-    [command] = re.findall(r"^\$ python manage.py chatmemory_recall (.*)\n", text, re.MULTILINE)
-    [shown] = re.findall(r"^\$ python manage.py chatmemory_recall [^\n]*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    [command] = re.findall(r"^\$ python manage.py chatmemory_replay (.*)\n", text, re.MULTILINE)
+    [shown] = re.findall(r"^\$ python manage.py chatmemory_replay [^\n]*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "questions.jsonl").write_text(questions, encoding="utf-8")
-    assert run(*shlex.split(command)) == shown
+    out = io.StringIO()
+    call_command("chatmemory_replay", *shlex.split(command), stdout=out, stderr=io.StringIO())
+    assert out.getvalue() == shown

@@ -12,10 +12,10 @@ from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest
 from django.urls import URLPattern
 
-from chatmemory.capabilities import Capability, Recalled
+from chatmemory.capabilities import RECALL_HITS, Capability, Question, Recalled, RecallFigures
 from chatmemory.contrib.search.models import EVERY
 from chatmemory.core.messages import UserMessage
-from chatmemory.models import Conversation, ConversationQuerySet
+from chatmemory.models import Conversation, ConversationQuerySet, WindowSettings
 from chatmemory.signals import messages_added
 from chatmemory.verification import Finding
 
@@ -27,6 +27,18 @@ class SearchCapability(Capability):
         from chatmemory.contrib.search.preload import recall
 
         return recall(conversation, message, tokens)
+
+    def replay_recall(
+        self,
+        conversation: Conversation,
+        variants: Sequence[WindowSettings | None],
+        *,
+        hits: int = RECALL_HITS,
+        questions: Sequence[Question] = (),
+    ) -> list[RecallFigures]:
+        from chatmemory.contrib.search.replaying import replay_recall
+
+        return replay_recall(conversation, variants, hits=hits, questions=questions)
 
     def anonymise(self, conversation: Conversation) -> None:
         from chatmemory.contrib.search.indexing import erase_all

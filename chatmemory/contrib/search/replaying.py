@@ -9,130 +9,40 @@ search then would have known no more. Nothing is written, and no model is called
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from uuid import UUID
 
 from django.db.models import QuerySet
 
+from chatmemory.capabilities import Question, RecallFigures
 from chatmemory.contrib.search.corpus import Corpus
 from chatmemory.contrib.search.postings import bitmap_of
 from chatmemory.contrib.search.query import Query, any_word
-from chatmemory.contrib.search.questions import Question
 from chatmemory.contrib.search.searching import MOST_HITS, most_relevant, with_corpus
-from chatmemory.core.asynchronous import as_async_iterator
 from chatmemory.core.messages import ChatMessageType
-from chatmemory.database.operations.replay import PastMemory, check_variant, memories_before
-from chatmemory.database.reading import is_answer, on_primary, pages, read_in_parts
+from chatmemory.database.operations.replay import PastMemory, memories_before
+from chatmemory.database.reading import is_answer, read_in_parts
 from chatmemory.models import Conversation, Message, Origin, WindowSettings
-
-HITS = 5
-"""The maximum number of hits of one search, by default."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RecallFigures:
-    """What recall would have added to the requests of conversations with one window.
-
-    A question counts as answered by *one* if one of its positions was there, and by *all* if each was. Figures with
-    summaries and with recall include what the window contained; recall does not include summaries.
-    """
-
-    conversations: int = 0
-
-    requests: int = 0
-    """User messages that were answered."""
-
-    input_tokens: int = 0
-    """The tokens of these requests, without hits."""
-
-    lost: int = 0
-    """Requests before which the memory had lost messages."""
-
-    recalled: int = 0
-    """Requests with hits."""
-
-    hits: int = 0
-
-    hit_tokens: int = 0
-
-    questions: int = 0
-
-    window_one: int = 0
-    window_all: int = 0
-    summaries_one: int = 0
-    summaries_all: int = 0
-    recall_one: int = 0
-    recall_all: int = 0
-
-    unread: int = 0
-    """Positions that are not indexed, and too many for a search to read."""
-
-    missing: int = 0
-    """Messages that were deleted, so that nothing can find them."""
-
-    @property
-    def recalled_share(self) -> float:
-        """The share of requests with hits, from 0 to 1."""
-        return self.recalled / self.requests if self.requests else 0.0
-
-    @property
-    def added_share(self) -> float:
-        """The tokens of the hits, as a share of those of the requests. It may exceed 1."""
-        return self.hit_tokens / self.input_tokens if self.input_tokens else 0.0
-
-    def __add__(self, other: RecallFigures) -> RecallFigures:
-        return RecallFigures(**{name: value + getattr(other, name) for name, value in vars(self).items()})
 
 
 def replay_recall(
-    conversations: QuerySet[Conversation] | None = None,
-    variants: Sequence[WindowSettings | None] = (None,),
+    conversation: Conversation,
+    variants: Sequence[WindowSettings | None],
     *,
-    hits: int = HITS,
-    questions: Collection[Question] = (),
-) -> Iterator[list[RecallFigures]]:
-    """Replay ``conversations``. Yield a list of figures for each, one item for each variant, in the order of
-    ``variants``.
-
-    Args:
-        conversations: the conversations; by default all.
-        variants: the settings of the windows, as for ``chatmemory.replaying.replay``.
-        hits: the maximum number of hits of one search.
-        questions: questions about the conversations.
+    hits: int,
+    questions: Sequence[Question],
+) -> list[RecallFigures]:
+    """Return the figures of each variant: see ``Capability.replay_recall``.
 
     Raises:
+        Conversation.DoesNotExist: the conversation has been erased.
         TypeError: a setting is unknown, or a replay does not take it.
         ValueError: a setting is invalid, or ``hits`` is not between 1 and ``MOST_HITS``.
     """
-    for settings in variants:
-        check_variant(settings or {})
     if not 1 <= hits <= MOST_HITS:
         raise ValueError(f"hits must be between 1 and {MOST_HITS}, but is: {hits}")
-    asked: dict[UUID, list[Question]] = {}
-    for question in questions:
-        asked.setdefault(question.conversation, []).append(question)
-    return _replay(on_primary(conversations), variants, hits, asked)
-
-
-areplay_recall = as_async_iterator(replay_recall)
-"""Async version of ``replay_recall``."""
-
-
-def _replay(
-    conversations: QuerySet[Conversation],
-    variants: Sequence[WindowSettings | None],
-    hits: int,
-    asked: dict[UUID, list[Question]],
-) -> Iterator[list[RecallFigures]]:
-    for page in pages(conversations):
-        for conversation in page:
-            here = Conversation.objects.using(conversation._state.db).filter(pk=conversation.pk)
-            replayed = _Conversation(conversation, variants, hits, asked.get(conversation.pk, []))
-            try:
-                yield with_corpus(here, replayed.figures)
-            except Conversation.DoesNotExist:  # it has been erased
-                continue
+    here = Conversation.objects.using(conversation._state.db).filter(pk=conversation.pk)
+    return with_corpus(here, _Conversation(conversation, variants, hits, questions).figures)
 
 
 @dataclass(frozen=True)
@@ -144,21 +54,14 @@ class _Request:
 
 
 class _Conversation:
-    """The requests and the questions of a conversation.
-
-    Args:
-        conversation: the conversation.
-        variants: as for ``replay_recall``.
-        hits: as for ``replay_recall``.
-        questions: the questions about the conversation.
-    """
+    """The requests and the questions of a conversation."""
 
     def __init__(
         self,
         conversation: Conversation,
         variants: Sequence[WindowSettings | None],
         hits: int,
-        questions: list[Question],
+        questions: Sequence[Question],
     ) -> None:
         self._conversation = conversation
         self._variants = variants
@@ -182,8 +85,7 @@ class _Conversation:
                 self._count_request(requests[at], memories, counts)
             for question in questions.get(at, ()):
                 self._count_question(question, memories, counts)
-        shared = {"conversations": 1, "missing": self._conversation.purged_count, "unread": corpus.unread}
-        return [RecallFigures(**shared, **some) for some in counts]
+        return [RecallFigures(unread=corpus.unread, **some) for some in counts]
 
     def _requests(self) -> Iterator[tuple[int, _Request]]:
         """Yield the requests, each with the position of its answer."""

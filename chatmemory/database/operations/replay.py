@@ -10,19 +10,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from bisect import bisect, insort
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from heapq import heappop, heappush
 from itertools import islice
 from math import inf
 from operator import attrgetter
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, NamedTuple, Self, TypeAlias, cast
 
 from django.db import router
 from django.db.models import BooleanField, Case, Q, When
 
+from chatmemory.capabilities import RecallFigures
 from chatmemory.core.entries import Cause, Entry, EvictionReason
 from chatmemory.core.eviction import Retained
 from chatmemory.core.messages import ChatMessageType, CustomMessage, ToolExecutionResultMessage
@@ -192,6 +193,9 @@ class Replay(WindowRules, RequestFigures):
     mean_fill: float
     """See ``FIGURES``. It may exceed 1."""
 
+    recall: RecallFigures | None = None
+    """What searches would have found; None if this was not asked for."""
+
 
 def check_variant(settings: WindowSettings) -> None:
     """Raise an error if a history cannot be replayed with these settings.
@@ -211,13 +215,20 @@ def check_variant(settings: WindowSettings) -> None:
     check_window_settings(settings)
 
 
-def replay(conversation: Conversation, variants: Sequence[WindowSettings | None]) -> list[Replay]:
+Recalling: TypeAlias = Callable[[Conversation, Sequence[WindowSettings | None]], list[RecallFigures]]
+"""Returns what searches would have found in a replay, for each variant."""
+
+
+def replay(
+    conversation: Conversation, variants: Sequence[WindowSettings | None], recall: Recalling | None = None
+) -> list[Replay]:
     """Return the figures of each variant, in one pass over the history.
 
     Args:
         conversation: the conversation, which is read again.
         variants: the settings of the window from the start; missing settings are those of the row. None means what
             really happened.
+        recall: finds what the windows had lost; by default nothing is searched.
 
     Raises:
         Conversation.DoesNotExist: the conversation has been erased.
@@ -228,7 +239,10 @@ def replay(conversation: Conversation, variants: Sequence[WindowSettings | None]
     for version in versions_of(row):
         for walk in walks:
             walk.go_to(version)
-    return [walk.figures(missing=row.purged_count) for walk in walks]
+    found = [walk.figures(missing=row.purged_count) for walk in walks]
+    if recall is None:
+        return found
+    return [replace(figures, recall=one) for figures, one in zip(found, recall(row, variants), strict=True)]
 
 
 @dataclass(frozen=True)
