@@ -55,6 +55,9 @@ class Recalled:
     positions: tuple[int, ...] = ()
     """The positions of the conversation's messages that it quotes."""
 
+    refused: Callable[[], object] | None = None
+    """Called if the model refused the request as too long, so that the next request does not contain the text."""
+
 
 @dataclass(frozen=True)
 class Question:

@@ -19,7 +19,7 @@ from chatmemory.assistant.lease import Added, Lease
 from chatmemory.assistant.model import Usage
 from chatmemory.assistant.steps import Recall
 from chatmemory.assistant.tool_arguments import ToolContext
-from chatmemory.capabilities import hooks
+from chatmemory.capabilities import Recalled, hooks
 from chatmemory.compaction import compact_due
 from chatmemory.conf import setting
 from chatmemory.core.entries import MemoryMessages
@@ -165,6 +165,13 @@ class ConversationLease(Lease):
         if recalled is None:
             return None
         return Added((), Change(conversation, size=MemorySize.of(conversation)), recalled=recalled)
+
+    def recall_refused(self, recalled: Recalled) -> None:
+        try:
+            if recalled.refused is not None:
+                recalled.refused()
+        except Exception:  # as in recall()
+            _logger.exception("What was recalled in conversation %s was refused, which is not noted", self.name)
 
     def sent(self, memory: list[ChatMessage], request: list[ChatMessage]) -> list[ChatMessage]:
         sent = request

@@ -133,6 +133,10 @@ class Lease(ABC):
         """
         return None
 
+    def recall_refused(self, recalled: Recalled) -> None:
+        """Tell what recalled it that the model answers without it, because the request was too long."""
+        return
+
     def sent(self, memory: list[ChatMessage], request: list[ChatMessage]) -> list[ChatMessage]:
         """Return what the model is sent.
 

@@ -217,6 +217,7 @@ def _ask(
             return question, outcome
         renews = True
         if beside.recalled is not None:
+            yield Do(partial(turn.recall_refused, beside.recalled))
             beside.recalled = None
             continue
         evicted: Added | None = None if refused is not None else (yield Do(partial(turn.make_room, outcome)))

@@ -5,8 +5,9 @@ Every process of the project imports this module when it starts, so it imports t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest
@@ -19,9 +20,15 @@ from chatmemory.models import Conversation, ConversationQuerySet, WindowSettings
 from chatmemory.signals import messages_added
 from chatmemory.verification import Finding
 
+if TYPE_CHECKING:
+    from chatmemory.transfer.export import Line
+
 
 class SearchCapability(Capability):
-    """The index of a conversation is erased and verified with it. It is not exported: it can be made again."""
+    """The index of a conversation is erased and verified with it. It is not exported: it can be made again.
+
+    What models got as quotations is exported, because nothing else knows it.
+    """
 
     def recall(self, conversation: Conversation, message: UserMessage, tokens: int) -> Recalled | None:
         from chatmemory.contrib.search.preload import recall
@@ -50,6 +57,21 @@ class SearchCapability(Capability):
 
         erase(conversation, positions)
 
+    def purge(self, conversation: Conversation, before: datetime) -> None:
+        from chatmemory.contrib.search.quoted import delete_older
+
+        delete_older(conversation, before)
+
+    def export(self, conversation: Conversation) -> Iterable[dict[str, Any]]:
+        from chatmemory.contrib.search.quoted import records
+
+        return records(conversation)
+
+    def restore(self, conversation: Conversation, line: Line) -> Callable[[], object]:
+        from chatmemory.contrib.search.quoted import restore_record
+
+        return restore_record(conversation, line)
+
     def search(
         self, model: type[Model], conversations: QuerySet[Conversation], text: str, types: Collection[str] = ()
     ) -> Q | None:
@@ -63,9 +85,11 @@ class SearchCapability(Capability):
         return routes
 
     def admin_section(self, model_admin: Any, request: HttpRequest, conversation: Conversation, version: int) -> str:
-        from chatmemory.contrib.search.admin import index_section
+        from chatmemory.contrib.search.admin import index_section, quoted_section
 
-        return index_section(conversation) if version == conversation.version else ""
+        if version == conversation.version:
+            return index_section(conversation)
+        return quoted_section(model_admin, request, conversation, version)
 
     def chat_scripts(self) -> Sequence[str]:
         return ["chatmemory_search/search.css", "chatmemory_search/search.js"]

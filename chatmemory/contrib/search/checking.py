@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from chatmemory.conf import setting
 from chatmemory.contrib.search import indexing
-from chatmemory.contrib.search.models import EVERY, Page, Progress, Segment
+from chatmemory.contrib.search.models import EVERY, Page, Progress, Quoted, Segment
 from chatmemory.contrib.search.segments import Segment as ReadSegment
 from chatmemory.contrib.search.segments import keys_of
 from chatmemory.database.change import Change, Target
@@ -112,7 +112,7 @@ def _difference(conversation: Conversation) -> str:
 def _strays(database: str, repair: bool) -> Iterator[Finding]:
     """Yield rows whose conversation is gone."""
     there = Exists(Conversation.objects.filter(pk=OuterRef("conversation")))
-    for model in (Page, Segment, Progress):
+    for model in (Page, Segment, Progress, Quoted):
         rows = model._base_manager.using(database).filter(~there)
         for key in retry(database, lambda: set(rows.values_list("conversation_id", flat=True))):  # noqa: B023 at once
             with transaction.atomic(using=database):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django.db import models
+from django.utils import timezone
 
 from chatmemory.models import Conversation
 from chatmemory.models.deletion import cascade
@@ -81,3 +82,24 @@ class Page(models.Model):
 
     def __str__(self) -> str:
         return str(self.pk)
+
+
+class Quoted(models.Model):
+    """The messages that a model got as quotations in one turn. Only their positions are stored."""
+
+    conversation = models.ForeignKey(Conversation, on_delete=cascade, related_name="+", db_index=False)
+    version = models.PositiveIntegerField(help_text="The version of the memory at which they were looked up.")
+    position = models.PositiveIntegerField(help_text="The position of the last message of that version.")
+    positions = models.JSONField(help_text="The positions of the messages, some of which may be deleted now.")
+    created_at = models.DateTimeField(default=timezone.now)
+
+    if TYPE_CHECKING:
+        conversation_id: Any
+
+    class Meta:
+        app_label = "chatmemory_search"
+        default_permissions = ()
+        indexes = [models.Index(fields=["conversation", "version"], name="chatmemory_search_quoted_turn")]
+
+    def __str__(self) -> str:
+        return f"{self.conversation_id} {self.version}"

@@ -17,6 +17,7 @@ from dataclasses import replace
 
 from chatmemory.capabilities import Recalled
 from chatmemory.contrib.search.query import LONGEST_QUERY
+from chatmemory.contrib.search.quoted import remember
 from chatmemory.contrib.search.recall import Result, Scope, results, written
 from chatmemory.core.contents import TextContent
 from chatmemory.core.messages import UserMessage
@@ -38,6 +39,8 @@ _OPERATORS = re.compile(r"[\"“”„‟«»「」『』〝〞〟]|(?<!\S)-+")
 def recall(conversation: Conversation, message: UserMessage, tokens: int) -> Recalled | None:
     """Return quotations of the evicted messages that fit best to a message of the user; None if there are none.
 
+    Their positions are stored, so that pages can show what the model had.
+
     Args:
         conversation: the conversation.
         message: the message.
@@ -56,8 +59,9 @@ def recall(conversation: Conversation, message: UserMessage, tokens: int) -> Rec
                 break
     if not chosen:
         return None
-    positions = (quoted.row.position for result in chosen for quoted in result.quotations)
-    return Recalled(text=_text(conversation, chosen), positions=tuple(sorted(positions)))
+    positions = sorted(quoted.row.position for result in chosen for quoted in result.quotations)
+    forget = remember(conversation, positions)
+    return Recalled(text=_text(conversation, chosen), positions=tuple(positions), refused=forget)
 
 
 def query_of(text: str) -> str:

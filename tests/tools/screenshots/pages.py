@@ -57,6 +57,7 @@ def pages_of(states: Mapping[str, int]) -> dict[str, str]:
             for state in ("larger", "rewritten", "parallel", "hostile", "no-history", "image-review", "cleared-results")
         },
         "long-middle": at("long", f"change/?position={LONG // 2}"),
+        "recalled-answer": at("recalled", "memory/?answer=14"),
         "long-answer": at("long", f"memory/?answer={LONG // 2 + 1}"),
         "answer": at(main, "memory/?answer=176"),
         "answer-against": at(main, "memory/?answer=176&against=140"),

@@ -18,6 +18,7 @@ from chatmemory import (
     UserMessage,
     VideoContent,
 )
+from chatmemory.assistant import Assistant
 from chatmemory.models import ORDER_STEP, Conversation, Message
 from demo_project.demo_user import ensure_demo_user
 from demo_project.sample_loading import load_sample, read_samples
@@ -60,6 +61,9 @@ def make_states() -> dict[str, int]:
     made["no-history"] = _without_history(owner)
     made["video"] = Conversation.objects.create(owner=owner, memory_id="video")
     made["video"].memory.add(UserMessage([TextContent("Look."), VideoContent("https://example.com/film.mp4")]))
+    made["recalled"] = _talk(owner, "recalled", 6, limit=8)
+    answers = Assistant(lambda messages, tools: AiMessage("It left on Monday."), recall="preload")
+    answers.chat(made["recalled"], "Has order B-20932 left, which I asked about before?")
     made["long"] = _long(owner)
     return {name: conversation.pk for name, conversation in made.items()}
 
