@@ -241,13 +241,14 @@ def words() -> dict[str, str | list[str]]:
         "cut-off": _("Cut off: %(reason)s"),
         "try-again": _("Try again"),
         "ask-again": _("Ask again"),
-        "get-answer": _("Get the answer"),
         "say-again": _("Say it again"),
         "answering": _("Answering …"),
         "thinking": _("Thinking …"),
+        "reconnecting": _("Connection lost. Reconnecting …"),
+        "stopping": _("Connection lost. The answer will be stopped when it is back."),
         "stopped": _("Stopped. The partial answer was discarded."),
         "busy": _("Another answer is being made in this conversation."),
-        "unanswered": _("The last message has no answer yet."),
+        "unanswered": _("Not answered."),
         "unanswered-forgotten": _("The last message was forgotten before it was answered."),
         "too-small": _(
             "The window is too small: the last message was forgotten before it was answered. Make the window larger or "
@@ -264,5 +265,4 @@ def connection_words() -> dict[str, str]:
         "signed-out": _("You are signed out."),
         "no-answer": _("The site does not answer."),
         "answered-status": _("The site answered with the status %(status)s."),
-        "broke-off": _("The connection to the site broke off."),
     }

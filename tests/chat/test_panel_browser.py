@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from chatmemory import AiMessage, ChatMessage
+from chatmemory import AiMessage, ChatMessage, UserMessage
 from chatmemory.models import Conversation
 from tests.support.assistants import Speaker, choose
 from tests.support.browser import (  # noqa: F401
@@ -133,6 +133,9 @@ def test_axe_finds_nothing(
     page.get_by_role("button", name="Raw text").click()
     page.route("**/turns/", lambda route: route.abort())
     say(page, "Once more")
+    expect(part(page, "answering")).to_have_text("Connection lost. Reconnecting …")
+    assert axe_violations(page) == []
+    page.route("**/turns/", lambda route: route.fulfill(status=500))
     page.get_by_role("alert").wait_for()
     assert axe_violations(page) == []
     if viewport is PHONE:
@@ -229,7 +232,7 @@ def test_a_page_that_comes_back_follows_the_answer(
     go_on.set()
     answered(page, 2)
     expect(bubbles(page).last).to_have_text("Once upon a time")
-    expect(part(page, "notice")).to_be_hidden()
+    expect(part(page, "turn-notice")).to_be_hidden()
     assert said(conversation) == ["Tell me a story", "Once upon a time"]
 
 
@@ -243,7 +246,7 @@ def test_two_pages_at_once(
     say(page, "Tell me a story")
     expect(part(page, "answering")).to_contain_text("Once")
     say(other, "Me, too")
-    expect(part(other, "notice")).to_contain_text("Another answer is being made")
+    expect(part(other, "turn-notice")).to_contain_text("Another answer is being made")
     expect(other.get_by_role("alert")).to_have_count(0)
     expect(other.get_by_label("Message", exact=True)).to_have_value("Me, too")
     go_on.set()
@@ -264,7 +267,7 @@ def test_an_answer_is_stopped_and_asked_for_again(
     expect(part(page, "answering")).to_contain_text("Once")
     no_double_click(page)
     page.get_by_role("button", name="Stop").click()
-    expect(part(page, "notice")).to_contain_text("Stopped.")
+    expect(part(page, "turn-notice")).to_contain_text("Stopped.")
     expect(page.get_by_role("alert")).to_have_count(0)
     go_on.set()
     speak("Short.")
@@ -354,3 +357,17 @@ def test_a_page_in_another_language(
     expect(part(page, "gauge-amount")).to_have_text("2 / 4件")
     expect(part(page, "gauge-share")).to_have_text("使用率50%")
     assert new_page.problems == []
+
+
+def test_a_question_that_was_never_answered_says_so(
+    open_page: Callable[..., Any], conversation: Conversation, speak: Callable[..., None]
+) -> None:
+    conversation.memory.add(UserMessage("Tea?"), AiMessage("Tea."))
+    conversation.memory.add(UserMessage("Coffee?"))
+    page = open_page(f"/plain/{conversation.pk}/")
+    expect(part(page, "turn-notice")).to_contain_text("Not answered.")
+    say(page, "Cocoa?")
+    answered(page, 5)
+    expect(part(page, "turn-notice")).to_be_hidden()
+    expect(page.locator(".chatmemory-said", has_text="Not answered.")).to_have_count(1)
+    expect(page.locator(".chatmemory-said", has_text="Coffee?")).to_contain_text("Not answered.")

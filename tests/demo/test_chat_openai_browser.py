@@ -110,8 +110,8 @@ class TestModelServer:
 
         page.reload()
         ready(page)
-        expect(page.locator("[data-part='notice']")).to_contain_text("no answer yet")
-        page.get_by_role("button", name="Get the answer").click()
+        expect(page.locator("[data-part='turn-notice']")).to_contain_text("Not answered.")
+        page.get_by_role("button", name="Ask again").click()
         answered(page, 2)
         expect(bubbles(page).last).to_contain_text("Twelve.")
         assert [item["type"] for item in history_of(page)] == ["SYSTEM", "USER", "AI", "TOOL_EXECUTION_RESULT", "AI"]
@@ -127,7 +127,7 @@ class TestModelServer:
         no_double_click(page)
         page.get_by_role("button", name="Stop").click()
         expect(page.locator("[data-part='message']")).to_be_focused()
-        expect(page.locator("[data-part='notice']")).to_contain_text("Stopped")
+        expect(page.locator("[data-part='turn-notice']")).to_contain_text("Stopped")
         page.get_by_role("button", name="Ask again").click()
         answered(page, 2)
         expect(bubbles(page).last).to_contain_text("Short.")

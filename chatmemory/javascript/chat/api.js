@@ -1,5 +1,8 @@
 // The REST API as seen from one conversation.
 
+// Milliseconds without a byte after which a connection is dead: a stream that is alive sends a comment each 15 seconds.
+const SILENCE = 45_000;
+
 /** An error that the server reported; `status` is 0 if it sent no answer. */
 export class ApiError extends Error {
   constructor(status, detail, { type = "", retryAfter = null } = {}) {
@@ -7,6 +10,12 @@ export class ApiError extends Error {
     this.status = status;
     this.type = type;
     this.isBusy = status === 409 && retryAfter !== null;
+    this.canWait = retryAfter !== null;
+  }
+
+  /** Whether the server did not answer, or a proxy did so in its place. */
+  get isLost() {
+    return this.status === 0 || (this.status > 501 && !this.type);
   }
 
   get isSignedOut() {
@@ -28,8 +37,8 @@ export class Api {
 
   /** Send a request and return the parsed answer. `path` is a whole address, or one below the conversation's. */
   async call(method, path, { body, key, signal } = {}) {
-    const response = await this.#send(method, path, { body, key, signal });
-    return response.status === 204 ? null : response.json();
+    const { response, inTime } = await this.#send(method, path, { body, key, signal });
+    return response.status === 204 ? null : inTime(response.json());
   }
 
   /** Return every result of a list, from all of its pages. */
@@ -45,22 +54,20 @@ export class Api {
 
   /** Return the parts of a UI message stream as they come; null if there is none. */
   async stream(method, path, { body, key, signal } = {}) {
-    const response = await this.#send(method, path, { body, key, signal, accept: "text/event-stream" });
-    return response.status === 204 ? null : this.#chunks(response);
+    const { response, inTime } = await this.#send(method, path, { body, key, signal, accept: "text/event-stream" });
+    return response.status === 204 ? null : this.#chunks(response, inTime);
   }
 
-  /** Return an error for a stream that ends before it is whole. */
-  brokenOff() {
-    return new ApiError(0, this.#words.say("broke-off"));
+  /** Return an error for an answer that does not come, or ends before it is whole. */
+  lost() {
+    return new ApiError(0, this.#words.say("no-answer"));
   }
 
-  async *#chunks(response) {
+  async *#chunks(response, inTime) {
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     let rest = "";
     for (;;) {
-      const { done, value } = await reader.read().catch((error) => {
-        throw error.name === "AbortError" ? error : this.brokenOff();
-      });
+      const { done, value } = await inTime(reader.read());
       if (done) return;
       const lines = (rest + value).split("\n");
       rest = lines.pop();
@@ -78,16 +85,24 @@ export class Api {
     if (body !== undefined) headers["Content-Type"] = "application/json";
     if (key) headers["Idempotency-Key"] = key;
     const sent = body === undefined ? undefined : JSON.stringify(body);
-    let response;
-    try {
-      // Otherwise browsers answer from their cache when somebody comes back to the page.
-      response = await fetch(new URL(path, this.#base), { method, headers, signal, body: sent, cache: "no-store" });
-    } catch (error) {
-      if (error.name === "AbortError") throw error;
-      throw new ApiError(0, this.#words.say("no-answer"));
-    }
+    const dead = new AbortController();
+    const either = AbortSignal.any([dead.signal, ...(signal ? [signal] : [])]);
+    const inTime = async (promise) => {
+      const timer = setTimeout(() => dead.abort(), SILENCE);
+      try {
+        return await promise;
+      } catch {
+        signal?.throwIfAborted();
+        throw this.lost();
+      } finally {
+        clearTimeout(timer);
+      }
+    };
+    // Otherwise browsers answer from their cache when somebody comes back to the page.
+    const options = { method, headers, body: sent, signal: either, cache: "no-store" };
+    const response = await inTime(fetch(new URL(path, this.#base), options));
     if (!response.ok) throw await this.#errorOf(response);
-    return response;
+    return { response, inTime };
   }
 
   /** Return the current token: signing in changes it, perhaps in another tab. Where no cookie has it, the page does. */

@@ -77,6 +77,7 @@ export class Chat extends HTMLElement {
     composer.disabled = false;
     this.#showTitle(conversation);
     document.addEventListener("visibilitychange", () => document.hidden || turns.catchUp(), { signal: panel.signal });
+    addEventListener("online", () => turns.catchUp(), { signal: panel.signal });
     // The list of conversations renames.
     const renamed = ({ detail }) => detail.action === "renamed" && detail.id === conversation.id && turns.catchUp();
     document.addEventListener("chatmemory:conversation", renamed, { signal: panel.signal });

@@ -80,6 +80,11 @@ export class Conversation extends EventTarget {
     return Math.min(...this.#items.keys());
   }
 
+  /** The position of the newest message read so far; -1 if there is none. */
+  get newest() {
+    return Math.max(...this.#items.keys(), -1);
+  }
+
   /** Read one more page of older messages. */
   async readOlder(count = PAGE) {
     const next = new URL(this.#next);
@@ -98,7 +103,7 @@ export class Conversation extends EventTarget {
   async setWindow(window, limit) {
     const answer = await this.api.call("PATCH", "", { body: { window, limit } });
     this.#settle(answer);
-    const newest = Math.max(...this.#items.keys(), -1);
+    const { newest } = this;
     // A message was added that this page has not read yet.
     if (answer.evicted.some((item) => item.position > newest || item.reason === "tool_cleared")) await this.load();
     else this.#notice([], answer.evicted);

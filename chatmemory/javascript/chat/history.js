@@ -4,6 +4,7 @@ import { bubble, drawn, grow } from "./bubble.js";
 import { el } from "./dom.js";
 import { Following } from "./following.js";
 import { PIECE } from "./long_text.js";
+import { Notices } from "./notices.js";
 
 const MOST_READ = 5_000; // messages to read at most, to show one further up
 const AT_ONCE = 200;
@@ -13,6 +14,7 @@ export class History {
   #scroller;
   #end;
   #older;
+  #olderNotices;
   #answering;
   #text = ""; // of the answer that is being made
   #frame = 0;
@@ -26,6 +28,7 @@ export class History {
     this.#older = panel.part("older");
     this.#answering = panel.part("answering");
     this.#end = new Following(this.#scroller);
+    this.#olderNotices = new Notices(panel, "older-");
     conversation.addEventListener("loaded", () => this.#showAll());
     conversation.addEventListener("changed", ({ detail }) => this.#change(detail));
     this.#older.addEventListener("click", () => this.#showOlder());
@@ -39,7 +42,20 @@ export class History {
   showAnswering(text, { isThinking = false } = {}) {
     this.#text = text;
     if (text) this.#frame ||= requestAnimationFrame(() => this.#drawAnswering());
-    else this.#showWaiting(this.panel.words.say(isThinking ? "thinking" : "answering"));
+    else {
+      if (this.#words) this.hideAnswering();
+      this.showState(this.panel.words.say(isThinking ? "thinking" : "answering"));
+    }
+  }
+
+  /** Tell how it stands with the answer, below the words of it that are there. */
+  showState(text) {
+    if (this.#frame) this.#drawAnswering();
+    const shown = this.#answering.querySelector(".chatmemory-waiting span");
+    const kind = this.#words ? "chatmemory-waiting" : "chatmemory-waiting chatmemory-bubble";
+    if (shown) shown.textContent = text;
+    else this.#answering.append(el("p", { class: kind }, el("span", {}, text)));
+    this.#showAtEnd();
   }
 
   hideAnswering() {
@@ -49,27 +65,31 @@ export class History {
     this.#answering.replaceChildren();
   }
 
+  /** Stay at the end when there is more below, unless somebody reads further up. */
+  keepAtEnd() {
+    if (this.#end.isOn) this.#end.toEnd();
+  }
+
+  get #words() {
+    return this.#answering.querySelector(".chatmemory-markdown");
+  }
+
   #drawAnswering() {
+    cancelAnimationFrame(this.#frame);
     this.#frame = 0;
     // The whole of it is shown when it is there.
     const text = this.#text.slice(0, PIECE);
-    const shown = this.#answering.querySelector(".chatmemory-markdown");
+    const shown = this.#words;
+    shown?.nextElementSibling?.remove(); // it goes on
     // What is there may be selected, or have a button that is about to be pressed.
     if (shown) grow(shown, text, this.panel.words);
     else this.#answering.replaceChildren(drawn(text, this.panel.words));
     this.#showAtEnd();
   }
 
-  #showWaiting(text) {
-    const shown = this.#answering.querySelector(".chatmemory-waiting span");
-    if (shown) shown.textContent = text;
-    else this.#answering.replaceChildren(el("p", { class: "chatmemory-bubble chatmemory-waiting" }, el("span", {}, text)));
-    this.#showAtEnd();
-  }
-
   #showAtEnd() {
     this.#answering.hidden = false;
-    if (this.#end.isOn) this.#end.toEnd();
+    this.keepAtEnd();
   }
 
   #showAll() {
@@ -104,6 +124,7 @@ export class History {
 
   async #readOlder(count) {
     if (!this.conversation.hasOlder) return false;
+    this.#olderNotices.hide();
     try {
       const items = await this.conversation.readOlder(count);
       const { scrollHeight, scrollTop } = this.#scroller;
@@ -112,7 +133,7 @@ export class History {
       this.#scroller.scrollTop = scrollTop + this.#scroller.scrollHeight - scrollHeight;
       return true;
     } catch (error) {
-      this.panel.showError(error);
+      this.#olderNotices.showError(error);
       return false;
     }
   }
@@ -126,5 +147,17 @@ export class History {
     this.panel.part("welcome").hidden = this.conversation.history.some((item) => item.type !== "SYSTEM");
     const legend = this.panel.part("legend");
     if (legend) legend.hidden = !this.conversation.forgotten;
+    this.#markUnanswered();
+  }
+
+  /** Say so at each question after which the next one was said. */
+  #markUnanswered() {
+    const { history } = this.conversation;
+    const isUnanswered = (item, next) => item.type === "USER" && next?.type === "USER" && next.position === item.position + 1;
+    for (const item of history.filter((each, index) => isUnanswered(each, history[index + 1]))) {
+      const shown = this.#list.querySelector(`[data-position="${item.position}"]`);
+      if (shown.querySelector(".chatmemory-unanswered")) continue;
+      shown.append(el("p", { class: "chatmemory-unanswered chatmemory-quiet" }, this.panel.words.say("unanswered")));
+    }
   }
 }

@@ -2,6 +2,7 @@
 
 import { Api } from "./api.js";
 import { el } from "./dom.js";
+import { Notices } from "./notices.js";
 import { Words } from "./words.js";
 
 const SPOKEN = 10_000; // milliseconds for which an announcement stays
@@ -13,6 +14,7 @@ export class Panel {
     this.root = root;
     this.words = new Words(root);
     this.api = new Api(root, this.words);
+    this.notices = new Notices(this);
   }
 
   /** Ends when the chat leaves the page. */
@@ -36,37 +38,13 @@ export class Panel {
     setTimeout(() => line.remove(), SPOKEN);
   }
 
-  /** Show an error, and offer to try again if that can help. */
+  /** Show an error that is about the whole chat. */
   showError(error, again = null) {
-    if (error.isSignedOut) {
-      const { signIn } = this.root.dataset;
-      const address = signIn && `${signIn}?next=${encodeURIComponent(location.pathname + location.search)}`;
-      this.#show("problem", this.words.say("signed-out"), {
-        link: address && el("a", { href: address }, this.words.say("sign-in")),
-      });
-    } else this.#show("problem", error.message, { action: again && this.words.say("try-again"), act: again });
+    this.notices.showError(error, again);
   }
 
-  /** Tell what is no error, with a button for what one may do about it. */
-  showNotice(text, { action = null, act = null } = {}) {
-    this.#show("notice", text, { action, act });
-  }
-
-  hideMessages() {
-    for (const name of ["problem", "notice"]) {
-      this.part(name).hidden = true;
-      this.part(name).replaceChildren();
-    }
-  }
-
-  #show(name, text, { action = null, act = null, link = null }) {
-    this.hideMessages();
-    const button = action && el("button", { type: "button" }, action);
-    button?.addEventListener("click", () => {
-      this.part("message").focus(); // the button goes away
-      act();
-    });
-    this.part(name).replaceChildren(el("p", {}, text), ...[button, link].filter(Boolean));
-    this.part(name).hidden = false;
+  /** Tell what is no error and about the whole chat. */
+  showNotice(text, offer = {}) {
+    this.notices.showNotice(text, offer);
   }
 }

@@ -3,11 +3,15 @@
 import { ApiError } from "./api.js";
 import { randomKey } from "./keys.js";
 import { callsOf, goesOn, textOf } from "./messages.js";
+import { Notices } from "./notices.js";
 
 // Seconds after an answer at which to look for the title, or the summary, that the server makes in its own time.
 const LOOKS = [1, 2, 4, 8];
 
 const MOST_SPOKEN = 5_000; // characters of a message that are announced
+
+// Seconds to wait after each break of the connection, one after the other; the last for every further one.
+const PAUSES = [0.5, 1, 2, 4, 8];
 
 const INTERRUPTED = "urn:chatmemory:problem:turn-interrupted";
 const TOO_SMALL = "urn:chatmemory:problem:window-too-small";
@@ -16,6 +20,7 @@ const TOO_SMALL = "urn:chatmemory:problem:window-too-small";
 export class Turns extends EventTarget {
   #said = null; // the text that was said last, and its idempotency key: sent again, they are the same turn
   #answering = null;
+  #told = -1; // the position of the newest message that was announced, or was there before the answer
 
   constructor(panel, conversation, history) {
     super();
@@ -24,6 +29,7 @@ export class Turns extends EventTarget {
     this.words = panel.words;
     this.conversation = conversation;
     this.history = history;
+    this.notices = new Notices(panel, "turn-", () => history.keepAtEnd());
   }
 
   get isBusy() {
@@ -33,7 +39,7 @@ export class Turns extends EventTarget {
   /** Say something, and call `onStored` once the server has it. */
   async say(text, onStored) {
     if (this.isBusy || !text.trim()) return;
-    if (this.#said?.text !== text) this.#said = { text, key: randomKey() };
+    if (this.#said?.text !== text) this.#said = { text, key: randomKey(), after: this.conversation.newest };
     await this.#take(this.#said, onStored);
   }
 
@@ -47,10 +53,7 @@ export class Turns extends EventTarget {
     const last = this.conversation.history.at(-1);
     if (this.isBusy || !last || !goesOn(last)) return;
     await this.#while(async (signal) => {
-      const chunks = await this.api.stream("GET", "turns/stream/", { signal });
-      // What was stored before is shown already, so that only what is stored now is of interest.
-      if (chunks) await this.#follow(onlyStored(chunks));
-      await this.conversation.refresh();
+      await this.#throughBreaks(() => this.#followRunning(signal), { signal });
       this.offerAnswer();
     });
   }
@@ -59,29 +62,44 @@ export class Turns extends EventTarget {
   async catchUp() {
     if (this.isBusy) return;
     const { version } = this.conversation;
-    await this.conversation.refresh().catch((error) => this.panel.showError(error));
-    if (this.isBusy || this.conversation.version === version) return;
-    this.panel.hideMessages();
+    let isNew;
+    try {
+      await this.conversation.refresh();
+      isNew = this.conversation.version !== version || (await this.#isAnswering());
+    } catch (error) {
+      // Nobody asked for it, and it is tried again when the connection is back.
+      if (!error.isLost && !this.isBusy) this.panel.showError(error);
+      return;
+    }
+    if (this.isBusy || !isNew) return;
+    this.panel.notices.hide();
+    this.notices.hide();
     await this.resume();
+  }
+
+  /** Return whether an answer is being made of which this page knows nothing: it was signed out, say. */
+  async #isAnswering() {
+    const last = this.conversation.history.at(-1);
+    return last !== undefined && goesOn(last) && (await this.api.stream("HEAD", "turns/stream/")) !== null;
   }
 
   /** Offer to answer a last message that has no answer. */
   offerAnswer() {
     const last = this.conversation.history.at(-1);
-    if (!last || !goesOn(last)) this.panel.hideMessages();
+    if (!last || !goesOn(last)) this.notices.hide();
     else if (last.type === "USER" && last.state === "evicted") this.#offerSaying(this.words.say("unanswered-forgotten"));
-    else this.panel.showNotice(this.words.say("unanswered"), { action: this.words.say("get-answer"), act: () => this.#take(null) });
+    else this.notices.showNotice(this.words.say("unanswered"), { action: this.words.say("ask-again"), act: () => this.#take(null) });
   }
 
   /** Offer to write a forgotten message again: the model can answer it only if it is sent once more. */
   #offerSaying(text) {
     const said = this.conversation.history.findLast((item) => item.type === "USER");
     const act = () => {
-      this.panel.hideMessages();
+      this.notices.hide();
       this.#said = null;
       this.dispatchEvent(new CustomEvent("write", { detail: textOf(said) }));
     };
-    this.panel.showNotice(text, said ? { action: this.words.say("say-again"), act } : {});
+    this.notices.showNotice(text, said ? { action: this.words.say("say-again"), act } : {});
   }
 
   /** Take a turn; without a message it goes on from where the conversation stands. */
@@ -90,19 +108,34 @@ export class Turns extends EventTarget {
       onStored();
       onStored = () => {};
     };
+    // Also true if another page said the same meanwhile: then that is answered.
+    const isStored = () => !said || this.conversation.history.some((item) => isSaid(item, said));
+    const look = () => isStored() && stored();
+    const ask = async (signal) => {
+      try {
+        const body = { message: said?.text ?? null };
+        await this.#follow(await this.api.stream("POST", "turns/", { body, key: said?.key, signal }), stored);
+      } catch (error) {
+        // Before there was anything to stream the message was stored, and left the memory.
+        if (error.type === TOO_SMALL) await this.conversation.refresh().then(stored);
+        if (!error.isBusy) throw error;
+        await this.conversation.refresh();
+        if (!isStored()) throw error;
+        await this.#followRunning(signal, look); // it is the answer to this message that is being made
+        this.offerAnswer();
+      }
+      stored();
+      // Answers that were there already are not stored once more.
+      await this.conversation.refresh();
+    };
+    const goOn = async (signal) => {
+      await this.#followRunning(signal, look);
+      if (isStored()) this.offerAnswer();
+      else await ask(signal);
+    };
     await this.#while(
       async (signal) => {
-        try {
-          const body = { message: said?.text ?? null };
-          await this.#follow(await this.api.stream("POST", "turns/", { body, key: said?.key, signal }), stored);
-        } catch (error) {
-          // Before there was anything to stream the message was stored, and left the memory.
-          if (error.type === TOO_SMALL) await this.conversation.refresh().then(stored);
-          throw error;
-        }
-        stored();
-        // Answers that were there already are not stored once more.
-        await this.conversation.refresh();
+        await this.#throughBreaks(() => ask(signal), { again: () => goOn(signal), signal });
         this.#said = null;
       },
       () => this.#take(said, stored),
@@ -110,10 +143,46 @@ export class Turns extends EventTarget {
     if (!this.isBusy) this.#lookAgain();
   }
 
+  /** Follow the answer that is being made, if one is, and read what was stored without this page. */
+  async #followRunning(signal, onRead = () => {}) {
+    const read = async () => {
+      await this.conversation.refresh();
+      onRead();
+      this.#tellNew();
+    };
+    const chunks = await this.api.stream("GET", "turns/stream/", { signal });
+    await read();
+    if (!chunks) return;
+    this.history.showState(this.words.say("answering"));
+    // What was stored before is shown already, so that only what is stored now is of interest.
+    await this.#follow(onlyStored(chunks));
+    await read();
+  }
+
+  /** Do something, and after each break of the connection `again`, until nothing breaks: perhaps for hours. */
+  async #throughBreaks(act, { again = act, signal = null, state = "reconnecting" } = {}) {
+    for (let breaks = 0, next = act; ; next = again) {
+      const since = performance.now();
+      try {
+        return await next();
+      } catch (error) {
+        const canGoOn = error.isLost || (breaks && error.canWait);
+        if (!canGoOn || this.panel.signal.aborted) throw error;
+      }
+      if (performance.now() - since > PAUSES.at(-1) * 1000) breaks = 0; // there was a connection
+      if (!breaks) this.panel.announce(this.words.say(state));
+      this.history.showState(this.words.say(state));
+      await pause(PAUSES[Math.min(breaks, PAUSES.length - 1)], signal);
+      breaks += 1;
+    }
+  }
+
   async #while(work, again = () => this.#take(null)) {
     const controller = new AbortController();
     this.#busy(controller);
-    this.panel.hideMessages();
+    this.panel.notices.hide();
+    this.notices.hide();
+    this.#told = this.conversation.newest;
     this.history.showAnswering("");
     try {
       await work(controller.signal);
@@ -128,24 +197,24 @@ export class Turns extends EventTarget {
 
   async #stopped(again) {
     try {
-      await this.api.call("DELETE", "turns/");
+      await this.#throughBreaks(() => this.api.call("DELETE", "turns/"), { state: "stopping" });
       this.#tellStopped(again);
     } catch (error) {
-      this.panel.showError(error, again);
+      this.notices.showError(error, again);
     }
   }
 
   #tellStopped(again) {
-    this.panel.showNotice(this.words.say("stopped"), { action: this.words.say("ask-again"), act: again });
+    this.notices.showNotice(this.words.say("stopped"), { action: this.words.say("ask-again"), act: again });
   }
 
   #failed(error, again) {
     const last = this.conversation.history.at(-1);
     if (error instanceof Interrupted || error.type === INTERRUPTED) this.#tellStopped(again);
-    else if (error.isBusy) this.panel.showNotice(this.words.say("busy"), { action: this.words.say("try-again"), act: again });
+    else if (error.isBusy) this.notices.showNotice(this.words.say("busy"), { action: this.words.say("try-again"), act: again });
     else if (last?.type === "USER" && last.state === "evicted") this.#offerSaying(this.words.say("too-small"));
     else if (error.status === 409) this.#offerSaying(error.message);
-    else this.panel.showError(error, again);
+    else this.notices.showError(error, again);
   }
 
   async #follow(chunks, onStored = () => {}) {
@@ -162,17 +231,23 @@ export class Turns extends EventTarget {
       else if (chunk.type === "abort") throw new Interrupted();
       else if (chunk.type === "finish") return;
     }
-    throw this.api.brokenOff();
+    throw this.api.lost();
   }
 
   async #apply(change) {
-    this.history.hideAnswering();
     await this.conversation.apply(change);
-    for (const item of change.added) {
-      if (item.origin === "summary") this.panel.announce(this.words.say("summary-came"));
-      else if (!["SYSTEM", "USER"].includes(item.type) && !item.synthetic) this.panel.announce(this.#spoken(item));
-    }
+    if (change.added.some((item) => item.origin === "summary")) this.panel.announce(this.words.say("summary-came"));
+    this.#tellNew();
     if (change.added.length && goesOn(change.added.at(-1))) this.history.showAnswering("");
+  }
+
+  /** Announce what was stored since the last time. The words of an answer that is there as a whole are not shown twice. */
+  #tellNew() {
+    const isNew = ({ position, type }) => position > this.#told && !["SYSTEM", "USER"].includes(type);
+    const fresh = this.conversation.history.filter(isNew);
+    for (const item of fresh) this.panel.announce(this.#spoken(item));
+    if (fresh.some((item) => item.type === "AI")) this.history.hideAnswering();
+    this.#told = this.conversation.newest;
   }
 
   #spoken(item) {
@@ -195,6 +270,28 @@ export class Turns extends EventTarget {
     this.#answering = controller;
     this.dispatchEvent(new Event("busy"));
   }
+}
+
+/** Return whether a message of the conversation is the one that somebody said here. */
+const isSaid = (item, { text, after }) => item.type === "USER" && item.position > after && textOf(item) === text;
+
+/** Wait for some seconds, or until the connection may be back, or somebody looks at the page again. */
+function pause(seconds, signal) {
+  return new Promise((resolve, reject) => {
+    const done = new AbortController();
+    const end = () => {
+      done.abort();
+      if (signal?.aborted) reject(signal.reason);
+      else resolve();
+    };
+    // Not all pages at once, when a site comes back.
+    const timer = setTimeout(end, seconds * 1000 * (0.75 + Math.random() / 2));
+    done.signal.addEventListener("abort", () => clearTimeout(timer));
+    addEventListener("online", end, { signal: done.signal });
+    document.addEventListener("visibilitychange", () => document.hidden || end(), { signal: done.signal });
+    signal?.addEventListener("abort", end, { signal: done.signal });
+    if (signal?.aborted) end();
+  });
 }
 
 /** An end of the answer that somebody asked for, perhaps on another page. */
