@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 from chatmemory import staff
 from chatmemory.capabilities import filled, hooks
 from chatmemory.core.entries import EvictionReason
-from chatmemory.models import Conversation
+from chatmemory.models import LONGEST_SEARCH, Conversation
 
 register = template.Library()
 
@@ -94,6 +94,7 @@ def chatmemory_conversations(context: Any, current: Any = None, *, url_name: str
         "current": key,
         "page": _page(request, key, url_name),
         "placeholder": _PLACEHOLDER,
+        "longest_search": LONGEST_SEARCH,
         **page_context(),
         "words": list_words(),
     }
@@ -173,10 +174,20 @@ def list_words() -> dict[str, str | list[str]]:
         **connection_words(),
         "created": _("The conversation was created."),
         "erased": _("The conversation was erased."),
+        "found": [
+            ngettext("%(number)s conversation found", "%(number)s conversations found", n) for n in _ONE_AND_MANY
+        ],
+        "found-more": [
+            ngettext("More than %(number)s conversation found", "More than %(number)s conversations found", n)
+            for n in _ONE_AND_MANY
+        ],
         "gone": _("There is no such conversation any more."),
         "lost": [text.replace("%(count)s", "%(number)s") for text in lost],
+        "previous-7-days": _("Previous 7 days"),
         "renamed": _("The conversation was renamed."),
+        "today": _("Today"),
         "untitled": pgettext("a conversation", "Untitled"),
+        "yesterday": _("Yesterday"),
     }
 
 

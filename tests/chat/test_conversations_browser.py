@@ -17,13 +17,27 @@ from tests.support.factories import ConversationFactory
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
-# Keeps what the list tells the page. `stay` has the page do all that is to be done.
+# Keeps what the list tells the page. `stay` has the page go where it is to go.
 LISTEN = """stay => {
     window.told = [];
     document.addEventListener("chatmemory:conversation", event => {
         window.told.push([event.detail.action, event.detail.id, event.detail.address, event.detail.title]);
-        if (stay) event.preventDefault();
+        if (stay && event.detail.action !== "creating") event.preventDefault();
     });
+}"""
+
+# A server that is slow to answer a search for "on", until go() is called.
+SLOW_SEARCH = """() => {
+    const send = window.fetch;
+    const waiting = new Promise(go => { window.go = go; });
+    window.fetch = async (...given) => {
+        if (!String(given[0]).endsWith("search=on")) return send(...given);
+        document.body.dataset.waits = "";
+        await waiting;
+        const answer = send(...given);
+        answer.catch(() => {}).then(() => { document.body.dataset.went = ""; });
+        return answer;
+    };
 }"""
 
 
@@ -32,8 +46,10 @@ def open_list(live_server: Any, settings: Any, api: Client, new_page: Pages) -> 
     """Opens a page with the list, as a user who is signed in."""
     settings.ROOT_URLCONF = "tests.support.chat_pages"
 
-    def open_(path: str = "/list/", **options: Any) -> Any:
+    def open_(path: str = "/list/", now: str | None = None, **options: Any) -> Any:
         page = new_page(base_url=live_server.url, **options)
+        if now is not None:
+            page.clock.install(time=now)
         session = {"name": "sessionid", "value": api.cookies["sessionid"].value, "url": live_server.url}
         page.context.add_cookies([session])
         page.goto(path)
@@ -236,6 +252,140 @@ def test_older_ones_are_shown_on_demand(open_list: Callable[..., Any], user: Any
     expect(titles(page)).to_have_count(35)
     expect(page.get_by_role("link", name="Number 04")).to_be_focused()
     expect(page.get_by_role("button", name="Show older conversations")).to_be_hidden()
+
+
+def search(page: Any, text: str) -> Any:
+    field = page.get_by_role("searchbox", name="Search conversations")
+    field.fill(text)
+    return field
+
+
+def test_a_search_finds_titles_and_what_was_said(open_list: Callable[..., Any], user: Any, new_page: Pages) -> None:  # noqa: F811
+    one, _two, three = made(user, "Tea", "Coffee <b>black</b>", "Third")
+    three.memory.add(UserMessage("A pot of tea, please"))
+    page = open_list(f"/chat/{one.pk}/")
+    field = search(page, "tea ")
+    expect(titles(page)).to_have_text(["Third", "Tea"])
+    expect(page.get_by_role("status")).to_have_text("2 conversations found")  # for some seconds
+    field.press("ArrowDown")
+    expect(page.get_by_role("link", name="Third")).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    expect(page.get_by_role("link", name="Tea")).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowUp")
+    expect(field).to_be_focused()
+
+    search(page, "<b>")
+    expect(titles(page)).to_have_text(["Coffee <b>black</b>"])
+    search(page, "nothing like it")
+    expect(page.locator("[data-part='nothing']")).to_have_text("Nothing found.")
+    expect(titles(page)).to_have_count(0)
+    expect(page.get_by_text("There are no conversations yet")).to_be_hidden()
+    field.press("Escape")
+    expect(field).to_have_value("")
+    expect(titles(page)).to_have_count(3)
+    expect(page.locator("[data-part='nothing']")).to_be_hidden()
+    assert new_page.problems == []
+
+
+def test_a_search_that_is_late_is_not_shown(open_list: Callable[..., Any], user: Any) -> None:
+    made(user, "one", "only")
+    page = open_list()
+    page.evaluate(SLOW_SEARCH)
+    search(page, "on")
+    page.locator("body[data-waits]").wait_for()
+    search(page, "only")
+    expect(titles(page)).to_have_text(["only"])
+    page.evaluate("go()")
+    page.locator("body[data-went]").wait_for()
+    expect(titles(page)).to_have_text(["only"])
+    expect(page.get_by_role("alert")).to_be_hidden()
+
+
+def test_a_search_has_pages_too(open_list: Callable[..., Any], user: Any) -> None:
+    made(user, *[f"Number {number:02}" for number in range(35)], "Other")
+    page = open_list()
+    search(page, "number")
+    expect(titles(page).first).to_have_text("Number 34")
+    expect(titles(page)).to_have_count(30)
+    page.get_by_role("button", name="Show older conversations").click()
+    expect(titles(page)).to_have_count(35)
+    # What has been shown stays when the page is looked at again.
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    page.locator("li", has_text="Number 00").hover()
+    expect(titles(page)).to_have_count(35)
+    expect(row(page, "Other")).to_have_count(0)
+
+
+def test_a_search_that_fails_leaves_the_list(open_list: Callable[..., Any], user: Any) -> None:
+    made(user, "One")
+    page = open_list()
+    page.route("**/api/**", lambda route: route.abort(), times=1)
+    field = search(page, "One")
+    expect(page.get_by_role("alert")).to_have_text("The site does not answer.")
+    expect(titles(page)).to_have_text(["One"])
+    field.press("Enter")
+    expect(page.get_by_role("alert")).to_be_hidden()
+
+
+def test_without_conversations_there_is_nothing_to_search(open_list: Callable[..., Any]) -> None:
+    expect(open_list().get_by_role("searchbox")).to_be_hidden()
+
+
+def test_days_are_those_of_the_browser(open_list: Callable[..., Any], user: Any) -> None:
+    moments = {
+        "Just now": "2026-03-01T15:20:00Z",
+        "Before midnight": "2026-03-01T14:59:59Z",
+        "A week ago": "2026-02-22T15:00:00Z",
+        "A week and a second ago": "2026-02-22T14:59:59Z",
+        "Last month": "2026-02-01T00:00:00Z",
+        "Last year": "2025-12-31T14:00:00Z",
+    }
+    for title, moment in moments.items():
+        [conversation] = made(user, title)
+        Conversation.objects.filter(pk=conversation.pk).update(updated_at=moment)
+    page = open_list(now="2026-03-01T15:30:00Z", timezone_id="Asia/Tokyo")  # there, half past midnight
+    days = ["Today", "Yesterday", "Previous 7 days", "February", "December 2025"]
+    expect(page.get_by_role("heading", level=3)).to_have_text(days)
+    expect(titles(page)).to_have_text([*moments])
+    expect(page.get_by_role("list", name="February").get_by_role("listitem")).to_have_count(2)
+    expect(page.locator("time").first).to_have_text("12:20 AM")
+    row(page, "Just now").hover()
+    page.get_by_role("button", name="Rename Just now").focus()
+    page.clock.fast_forward("23:40:00")
+    expect(page.get_by_role("heading", level=3).first).to_have_text("Yesterday")
+    expect(page.get_by_role("list", name="Previous 7 days").get_by_role("listitem")).to_have_count(1)
+    expect(page.get_by_role("button", name="Rename Just now")).to_be_focused()
+
+
+def test_a_group_leaves_with_its_last_conversation(open_list: Callable[..., Any], user: Any) -> None:
+    old, _new = made(user, "Old", "New")
+    Conversation.objects.filter(pk=old.pk).update(updated_at="2025-01-31T00:00:00Z")
+    page = open_list()
+    expect(page.get_by_role("heading", level=3)).to_have_text(["Today", re.compile("January")])
+    row(page, "Old").hover()
+    erase(page, "Old")
+    expect(page.get_by_role("heading", level=3)).to_have_text(["Today"])
+    expect(page.get_by_role("link", name="New")).to_be_focused()
+
+
+def test_a_key_starts_a_new_chat(open_list: Callable[..., Any], user: Any) -> None:
+    made(user, "One")
+    page = open_list()
+    expect(page.get_by_role("button", name="New chat")).to_have_attribute("title", "New chat (Ctrl+Shift+O)")
+    search(page, "One").press("Control+Shift+O")
+    page.wait_for_url("**/chat/**")
+    assert Conversation.objects.filter(owner=user).count() == 2
+
+
+def test_a_page_may_make_the_conversation_itself(open_list: Callable[..., Any], user: Any) -> None:
+    page = open_list()
+    page.evaluate("document.addEventListener('chatmemory:conversation', event => event.preventDefault())")
+    page.get_by_role("button", name="New chat").click()
+    [own] = made(user, "Its own")
+    page.evaluate("id => { document.querySelector('chatmemory-conversations').current = id; }", str(own.pk))
+    expect(titles(page)).to_have_text(["Its own"])
 
 
 def test_who_is_signed_out_is_told(open_list: Callable[..., Any], user: Any, settings: Any) -> None:

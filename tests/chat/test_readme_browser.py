@@ -120,10 +120,21 @@ def test_the_page_of_the_widget_adds_a_list(project: NewProject, new_page: Pages
         log_in(page, f"{site}/chat/", "ann")
         page.locator("chatmemory-chat[data-ready]").wait_for()
         first = page.url
+        opener = page.get_by_role("button", name="Conversations", exact=True)
+        assert opener.is_visible() == (width == 390)
+        if width == 390:
+            opener.click()
         page.get_by_role("button", name="New chat").click()
         page.wait_for_url(lambda url: url != first)
         page.locator("chatmemory-chat[data-ready]").wait_for()
-        assert page.locator("chatmemory-conversations").get_by_role("link").count() >= 2
+        if width == 390:
+            opener.click()
+        conversations = page.locator("chatmemory-conversations").get_by_role("link")
+        expect(conversations.nth(1)).to_be_visible()
+        assert axe_violations(page) == []
+        page.keyboard.press("Escape")
+        list_box, chat_box = (page.locator(f"chatmemory-{name}").bounding_box() for name in ("conversations", "chat"))
+        assert list_box["y"] < chat_box["y"] or list_box["x"] + list_box["width"] < chat_box["x"]
         page.get_by_label("Message", exact=True).fill("Hello")
         page.get_by_role("button", name="Send").click()
         expect(page.locator("[data-part='history'] [data-type='ai']").last).to_contain_text("messages.")

@@ -24,6 +24,7 @@ _PAGE = """{% load static chatmemory %}<!doctype html>
 
 _ANSWER = '<div id="answer" class="chatmemory-markdown"></div>'
 _LIST = '{% chatmemory_conversations url_name="chat" %}'
+_PANEL = "{% chatmemory_chat conversation memory=True %}"
 
 
 def _page(body: str, whole: str = _PAGE) -> Any:
@@ -53,9 +54,10 @@ urlpatterns = [
     path("markdown/no-doctype/", _page(_ANSWER, _PAGE.replace("<!doctype html>", ""))),
     path("list/", _page(_LIST)),
     path("chat/<uuid:pk>/", _page(_LIST), name="chat"),
-    path("panel/<uuid:pk>/", _page("{% chatmemory_chat conversation memory=True %}")),
+    path("panel/<uuid:pk>/", _page(_PANEL)),
     path("plain/<uuid:pk>/", _page("{% chatmemory_chat conversation %}")),
     path("panels/", _page("{% for one in conversations %}{% chatmemory_chat one memory=True %}{% endfor %}")),
     path("both/<uuid:pk>/", _page(_LIST + "{% chatmemory_chat conversation %}")),
+    path("side/<uuid:pk>/", _page(f'<div class="chatmemory-side-by-side">{_LIST}{_PANEL}</div>')),
     path("talk/<uuid:pk>/", _page("{% chatmemory_conversations %}")),
 ]

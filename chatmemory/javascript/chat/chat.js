@@ -11,13 +11,14 @@ import { Turns } from "./turns.js";
 import { WindowControls } from "./window.js";
 
 /**
- * Events, which bubble: `chatmemory:ready` when what was said is shown, and `chatmemory:title` when the title is another
- * one; its `detail` has `id` and `title`.
+ * Events, which bubble: `chatmemory:ready` when what was said is shown; `chatmemory:title` when the title is another one, its
+ * `detail` has `id` and `title`; `chatmemory:message` when something more was said, with `id` and the newest `created_at`.
  */
 export class Chat extends HTMLElement {
   #panel = null;
   #composer = null;
   #history = null;
+  #newest = null; // when the last message was said
 
   connectedCallback() {
     if (this.#panel) return; // moved within the page
@@ -76,6 +77,8 @@ export class Chat extends HTMLElement {
     await conversation.load();
     composer.disabled = false;
     this.#showTitle(conversation);
+    this.#tellMessage(conversation);
+    for (const event of ["loaded", "changed"]) conversation.addEventListener(event, () => this.#tellMessage(conversation));
     document.addEventListener("visibilitychange", () => document.hidden || turns.catchUp(), { signal: panel.signal });
     addEventListener("online", () => turns.catchUp(), { signal: panel.signal });
     // The list of conversations renames.
@@ -91,6 +94,13 @@ export class Chat extends HTMLElement {
     const shown = this.#panel.part("title");
     shown.textContent = title || shown.dataset.untitled;
     this.dispatchEvent(new CustomEvent("chatmemory:title", { bubbles: true, detail: { id, title } }));
+  }
+
+  #tellMessage({ id, history }) {
+    const created_at = history.at(-1)?.created_at ?? "";
+    if (this.#newest !== null && this.#newest !== created_at)
+      this.dispatchEvent(new CustomEvent("chatmemory:message", { bubbles: true, detail: { id, created_at } }));
+    this.#newest = created_at;
   }
 }
 

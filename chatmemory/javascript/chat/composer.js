@@ -1,6 +1,7 @@
 // The box to write in, and the buttons that send and stop.
 
 import { Draft } from "./drafts.js";
+import { textOf } from "./messages.js";
 
 const DOUBLE_CLICK = 500; // milliseconds; Stop comes up where Send was
 
@@ -14,6 +15,7 @@ export class Composer {
   #left = ""; // what was written before
   #wantsSending = false; // somebody sent it too early
   #draft;
+  #recalled = null; // what was said last, while it stands in the box unchanged
 
   constructor(panel, turns) {
     this.panel = panel;
@@ -22,16 +24,18 @@ export class Composer {
     this.#send = panel.part("send");
     this.#stop = panel.part("stop");
     this.#draft = new Draft(panel.root.dataset.conversation);
-    this.#box.addEventListener("input", () => this.#keep());
+    this.#box.addEventListener("input", () => {
+      this.#recalled = null;
+      this.#keep();
+    });
     panel.part("composer").addEventListener("submit", (event) => {
       event.preventDefault();
       this.say(this.#box.value);
     });
     this.#box.addEventListener("keydown", (event) => {
       // Safari ends the composition before the Enter that ends it; only this key code shows it.
-      if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.keyCode === 229) return;
+      if (event.isComposing || event.keyCode === 229 || !this.#press(event)) return;
       event.preventDefault();
-      this.say(this.#box.value);
     });
     this.#stop.addEventListener("click", ({ detail, timeStamp }) => {
       if (detail > 1 || timeStamp - this.#since < DOUBLE_CLICK) return;
@@ -85,6 +89,34 @@ export class Composer {
     this.#draft = new Draft(id);
     this.#isHandedOver = true;
     this.#keep();
+  }
+
+  /** Return whether a key did something. */
+  #press({ key, shiftKey, ctrlKey, altKey, metaKey }) {
+    if (shiftKey) return false;
+    if (key === "Enter") this.say(this.#box.value);
+    else if (ctrlKey || altKey || metaKey) return false;
+    else if (key === "ArrowUp") return this.#recall();
+    else if (key === "Escape" || (key === "ArrowDown" && this.#box.selectionStart === this.#box.value.length)) return this.#goBack();
+    else return false;
+    return true;
+  }
+
+  /** Write what was said last into the empty box, to be said again or changed. */
+  #recall() {
+    const said = this.turns.conversation.history.findLast((item) => item.type === "USER");
+    const text = said ? textOf(said) : "";
+    if (this.#box.value || !text) return false;
+    this.#write(text);
+    this.#recalled = this.#box.value; // which has other line breaks
+    this.panel.announce(text); // no screen reader reads what a script writes
+    return true;
+  }
+
+  #goBack() {
+    if (!this.#recalled || this.#box.value !== this.#recalled) return false; // sent, say
+    this.#write("");
+    return true;
   }
 
   #showBusy() {

@@ -1,12 +1,17 @@
-// The element <chatmemory-conversations>: the list of one's own conversations, with new, rename and erase.
+// The element <chatmemory-conversations>: the list of one's own conversations, with search, new, rename and erase.
 
 import { Api } from "./api.js";
+import { Days } from "./days.js";
+import { el } from "./dom.js";
+import { Drawer } from "./drawer.js";
 import { randomKey } from "./keys.js";
 import { Question } from "./question.js";
 import { Words } from "./words.js";
 
 const PAGE = 30;
+const PAUSE = 200; // milliseconds without a key before a search
 const SPOKEN = 10_000; // milliseconds for which an announcement stays
+const IS_MAC = /^(Mac|iP)/.test(navigator.platform);
 const UUID = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i;
 
 let made = 0;
@@ -15,11 +20,16 @@ let made = 0;
  * Events `chatmemory:conversation`, which bubble; `detail` has `action`, `id` and `address` (of its page).
  *
  * "open" and "created" lead to the address, and "erased" too if this is the page of what was erased, unless the page calls
- * `preventDefault()`. "creating" has no ID yet; then comes "created", or "failed". "renamed" has the `title`.
+ * `preventDefault()`. "creating" has no ID yet; then comes "created", or "failed". A page that prevents "creating" makes the
+ * conversation itself. "renamed" has the `title`.
  */
 export class Conversations extends HTMLElement {
   #rows = new Map(); // by ID: the elements, in the order of the list
   #next = null; // the page of the list after those read
+  #searched = ""; // what the rows were searched for
+  #reading = new AbortController(); // the request whose rows are to be shown
+  #typing = 0;
+  #midnight = 0;
   #key = null; // of the request that makes a conversation: a second try makes no second one
   #leaving = new AbortController();
 
@@ -28,14 +38,17 @@ export class Conversations extends HTMLElement {
     this.words = new Words(this);
     this.api = new Api(this, this.words);
     this.number = made += 1;
-    this.times = new Intl.DateTimeFormat(this.words.language, { dateStyle: "medium", timeStyle: "short" });
+    this.days = new Days(this.words);
+    this.drawer = new Drawer(this);
     this.renaming = new Question(this.part("rename-dialog"), (error) => this.#explain(error, this.part("rename-problem")));
     this.erasing = new Question(this.part("erase-dialog"), (error) => this.#explain(error, this.part("erase-problem")));
-    this.part("new").addEventListener("click", () => this.#try(() => this.#create()));
+    this.#offerNew();
+    this.#offerSearch();
     this.part("older").addEventListener("click", () => this.#try(() => this.#showOlder()));
     const { signal } = this.#leaving;
     document.addEventListener("visibilitychange", () => document.hidden || this.refresh(), { signal });
     document.addEventListener("chatmemory:title", ({ detail }) => this.#retitle(detail), { signal });
+    document.addEventListener("chatmemory:message", ({ detail }) => this.#moveUp(detail), { signal });
     this.refresh().then(() => (this.dataset.ready = ""));
   }
 
@@ -51,17 +64,29 @@ export class Conversations extends HTMLElement {
   set current(id) {
     this.dataset.current = id;
     for (const [each, row] of this.#rows) mark(row, each === id);
-    if (id && !this.#rows.has(id)) this.refresh();
+    if (id && !this.#rows.has(id) && !this.#searched) this.refresh();
   }
 
-  /** Read the list afresh. */
+  /** Read the list afresh: what is searched for, and as many as are shown. */
   async refresh() {
+    clearTimeout(this.#typing);
+    this.#reading.abort();
+    this.#reading = new AbortController();
+    const { signal } = this.#reading;
     await this.#try(async () => {
-      const page = await this.api.call("GET", `?page_size=${PAGE}`);
+      const search = this.part("search").value.trim();
+      const isNew = search !== this.#searched;
+      const query = new URLSearchParams({ page_size: isNew ? PAGE : Math.max(PAGE, this.#rows.size) });
+      if (search) query.set("search", search);
+      const page = await this.api.call("GET", `?${query}`, { signal });
       const found = page.results;
-      if (this.current && !found.some(({ id }) => id === this.current)) found.push(...(await this.#find(this.current)));
+      const isMissing = !search && this.current && !found.some(({ id }) => id === this.current);
+      if (isMissing) found.push(...(await this.#find(this.current, signal)));
       this.#next = page.next;
-      this.#show(found);
+      this.#searched = search;
+      this.#rows = new Map(found.map((each) => [each.id, this.#row(each)]));
+      this.#arrange();
+      if (isNew && search) this.#announce(this.#foundText());
     });
   }
 
@@ -74,27 +99,101 @@ export class Conversations extends HTMLElement {
     return new URL(this.dataset.page.replace(this.dataset.placeholder, id), location.href).href;
   }
 
-  async #find(id) {
+  #offerNew() {
+    const button = this.part("new");
+    const keys = IS_MAC ? "⇧⌘O" : "Ctrl+Shift+O";
+    button.title = `${button.textContent} (${keys})`;
+    button.setAttribute("aria-keyshortcuts", IS_MAC ? "Meta+Shift+O" : "Control+Shift+O");
+    const create = () => this.#try(() => this.#create());
+    button.addEventListener("click", create);
+    const press = (event) => {
+      const { key, code } = event;
+      // Where the keys have no Latin letters, it is the one in the place of O.
+      const isO = /^[a-z]$/i.test(key) ? key.toLowerCase() === "o" : code === "KeyO";
+      const isMeant = isO && event.shiftKey && !event.altKey && (IS_MAC ? event.metaKey : event.ctrlKey);
+      if (!isMeant || event.isComposing || event.defaultPrevented) return; // prevented: by another list
+      event.preventDefault();
+      if (!event.repeat) create();
+    };
+    document.addEventListener("keydown", press, { signal: this.#leaving.signal });
+  }
+
+  #offerSearch() {
+    const field = this.part("search");
+    field.addEventListener("input", () => {
+      clearTimeout(this.#typing);
+      this.#typing = setTimeout(() => this.refresh(), PAUSE);
+    });
+    field.addEventListener("keydown", (event) => {
+      if (event.isComposing || !field.value) return;
+      if (event.key === "Escape") field.value = "";
+      else if (event.key !== "Enter") return;
+      event.preventDefault(); // Escape would close the drawer, too
+      this.refresh();
+    });
+    this.part("drawer").addEventListener("keydown", (event) => {
+      if (event.isComposing || !["ArrowDown", "ArrowUp"].includes(event.key)) return;
+      const stops = [field, ...this.querySelectorAll('[data-part="open"]')];
+      const at = stops.indexOf(event.target);
+      const next = at < 0 ? null : stops[at + (event.key === "ArrowDown" ? 1 : -1)];
+      if (!next) return;
+      event.preventDefault();
+      next.focus();
+    });
+  }
+
+  #foundText() {
+    const { size } = this.#rows;
+    return size ? this.words.amount(this.#next ? "found-more" : "found", size) : this.part("nothing").textContent;
+  }
+
+  async #find(id, signal) {
     try {
-      return [await this.api.call("GET", `${encodeURIComponent(id)}/`)];
+      return [await this.api.call("GET", `${encodeURIComponent(id)}/`, { signal })];
     } catch (error) {
       if (error.status === 404) return []; // erased
       throw error;
     }
   }
 
-  #show(conversations) {
+  /** Put the rows into groups by day, the last active first. What has the focus keeps it. */
+  #arrange() {
     const focused = document.activeElement;
     const place = [focused?.closest?.("li")?.dataset.id, focused?.dataset?.part];
-    this.#rows = new Map(conversations.map((each) => [each.id, this.#row(each)]));
-    this.part("list").replaceChildren(...this.#rows.values());
-    this.#rows.get(place[0])?.querySelector(`[data-part="${place[1]}"]`).focus();
-    this.#showEnds();
+    this.#rows = new Map([...this.#rows].sort(([, one], [, other]) => momentOf(other) - momentOf(one)));
+    const groups = new Map();
+    for (const row of this.#rows.values()) {
+      const moment = momentOf(row);
+      const name = this.days.nameOf(moment);
+      if (!groups.has(name)) groups.set(name, this.#group(name, groups.size));
+      groups.get(name).lastChild.append(row);
+      const time = row.querySelector("time");
+      time.textContent = this.days.timeOf(moment);
+      time.title = this.days.wholeOf(moment);
+    }
+    this.part("list").replaceChildren(...groups.values());
+    this.#rows.get(place[0])?.querySelector(`[data-part="${place[1]}"]`).focus({ preventScroll: true });
+    const isEmpty = this.#rows.size === 0;
+    this.part("empty").hidden = !isEmpty || this.#searched !== "";
+    this.part("nothing").hidden = !isEmpty || this.#searched === "";
+    this.part("search").hidden = isEmpty && !this.#searched && !this.part("search").value;
+    this.part("older").hidden = this.#next === null;
+    clearTimeout(this.#midnight);
+    this.#midnight = setTimeout(() => this.isConnected && this.#arrange(), this.days.left);
   }
 
-  #showEnds() {
-    this.part("empty").hidden = this.#rows.size > 0;
-    this.part("older").hidden = this.#next === null;
+  #group(name, index) {
+    const id = `chatmemory-${this.number}-group-${index}`;
+    return el("div", {}, el("h3", { id }, name), el("ul", { "aria-labelledby": id }));
+  }
+
+  /** Something was said in a conversation: it is the one last active. */
+  #moveUp({ id, created_at: moment }) {
+    const row = this.#rows.get(id);
+    if (!row) return this.#searched || this.refresh();
+    if (new Date(moment) <= momentOf(row)) return;
+    row.querySelector("time").dateTime = moment;
+    this.#arrange();
   }
 
   #row(conversation) {
@@ -105,7 +204,6 @@ export class Conversations extends HTMLElement {
     part("open").href = this.addressOf(id);
     part("title").textContent = this.#nameOf(conversation);
     part("time").dateTime = conversation.updated_at;
-    part("time").textContent = this.times.format(new Date(conversation.updated_at));
     for (const name of ["title", "rename", "erase"]) part(name).id = `chatmemory-${this.number}-${name}-${id}`;
     for (const name of ["rename", "erase"]) part(name).setAttribute("aria-labelledby", `${part(name).id} ${part("title").id}`);
     part("open").addEventListener("click", (event) => {
@@ -123,30 +221,31 @@ export class Conversations extends HTMLElement {
   }
 
   async #showOlder() {
-    const page = await this.api.call("GET", this.#next);
-    const rows = page.results.filter(({ id }) => !this.#rows.has(id)).map((each) => [each.id, this.#row(each)]);
+    const page = await this.api.call("GET", this.#next, { signal: this.#reading.signal });
+    const older = page.results.filter(({ id }) => !this.#rows.has(id));
     this.#next = page.next;
-    for (const [id, row] of rows) this.#rows.set(id, row);
-    this.part("list").append(...rows.map(([, row]) => row));
-    this.#showEnds();
-    rows[0]?.[1].querySelector("a").focus({ preventScroll: true });
+    for (const each of older) this.#rows.set(each.id, this.#row(each));
+    this.#arrange();
+    if (older.length) this.#rows.get(older[0].id).querySelector("a").focus({ preventScroll: true });
   }
 
   async #create() {
     const chats = [...document.querySelectorAll("chatmemory-chat")];
     const button = this.part("new");
-    if (button.getAttribute("aria-disabled") === "true") return;
+    if (button.getAttribute("aria-disabled") === "true" || !this.#tell("creating")) return;
     button.setAttribute("aria-disabled", "true");
     this.#key ??= randomKey();
-    this.#tell("creating");
     for (const chat of chats) chat.hold?.();
     try {
       const conversation = await this.api.call("POST", "", { body: {}, key: this.#key });
       this.#key = null;
       this.#rows = new Map([[conversation.id, this.#row(conversation)], ...this.#rows]);
-      this.part("list").prepend(this.#rows.get(conversation.id));
-      this.#showEnds();
-      this.#announce("created");
+      this.#arrange();
+      this.#announce(this.words.say("created"));
+      if (this.#searched) {
+        this.part("search").value = "";
+        this.refresh();
+      }
       for (const chat of chats) chat.handOver?.(conversation.id);
       this.#go("created", conversation.id);
     } catch (error) {
@@ -168,7 +267,7 @@ export class Conversations extends HTMLElement {
       this.#retitle({ id, title: this.#nameOf({ ...conversation, title }) });
       this.#tell("renamed", id, { title });
     });
-    if (isDone) this.#announce("renamed");
+    if (isDone) this.#announce(this.words.say("renamed"));
   }
 
   async #erase(id) {
@@ -184,7 +283,7 @@ export class Conversations extends HTMLElement {
       }
     });
     if (!isDone) return;
-    this.#announce("erased");
+    this.#announce(this.words.say("erased"));
     const left = this.#remove(id);
     if (id !== this.current) this.#tell("erased", id);
     else if (left) this.#go("erased", id, left);
@@ -203,13 +302,13 @@ export class Conversations extends HTMLElement {
 
   /** Remove a row, and return the ID of the one that gets the focus; the list may have none any more. */
   #remove(id) {
-    const row = this.#rows.get(id);
-    const near = row?.nextElementSibling ?? row?.previousElementSibling;
-    row?.remove();
+    const ids = [...this.#rows.keys()];
+    const at = ids.indexOf(id);
+    const near = ids[at + 1] ?? ids[at - 1];
     this.#rows.delete(id);
-    this.#showEnds();
-    (near?.querySelector("a") ?? this.part("new")).focus();
-    return near?.dataset.id;
+    this.#arrange();
+    (this.#rows.get(near)?.querySelector("a") ?? this.part("new")).focus();
+    return near;
   }
 
   #retitle({ id, title }) {
@@ -224,6 +323,7 @@ export class Conversations extends HTMLElement {
 
   #tell(action, id = null, more = {}) {
     const detail = { action, id, address: id && this.addressOf(id), ...more };
+    if (["open", "created"].includes(action)) this.drawer.close();
     return this.dispatchEvent(new CustomEvent("chatmemory:conversation", { bubbles: true, cancelable: true, detail }));
   }
 
@@ -232,7 +332,7 @@ export class Conversations extends HTMLElement {
       this.part("problem").hidden = true;
       await act();
     } catch (error) {
-      this.#explain(error);
+      if (error.name !== "AbortError") this.#explain(error);
     }
   }
 
@@ -251,13 +351,14 @@ export class Conversations extends HTMLElement {
     place.hidden = false;
   }
 
-  #announce(name) {
-    const line = document.createElement("p");
-    line.textContent = this.words.say(name);
+  #announce(text) {
+    const line = el("p", {}, text);
     this.part("status").append(line);
     setTimeout(() => line.remove(), SPOKEN);
   }
 }
+
+const momentOf = (row) => new Date(row.querySelector("time").dateTime);
 
 function mark(row, isCurrent) {
   if (isCurrent) row.querySelector("a").setAttribute("aria-current", "page");
