@@ -3,11 +3,12 @@
 from django.apps import apps
 from django.urls import path
 
+from chatmemory.rest.root import ApiRootView
 from chatmemory.rest.urls import api_urlpatterns
 
 app_name = "chatmemory"
 
-urlpatterns = [*api_urlpatterns]
+urlpatterns = [path("", ApiRootView.as_view(), name="root"), *api_urlpatterns]
 
 # Optional: see docs/rest.md.
 if apps.is_installed("drf_spectacular"):

@@ -29,7 +29,7 @@ from chatmemory.models import MAX_LIMIT
 from chatmemory.rest import problems
 from chatmemory.rest.serializers import StrictSerializer
 from chatmemory.rest.turns import taking as turn_problems
-from chatmemory.rest.urls import api_urlpatterns
+from chatmemory.rest.urls import ROUTES
 from chatmemory.rest.views.viewset import Call
 
 _COUNT: Schema = {"type": "integer", "minimum": 0, "maximum": MAX_LIMIT}
@@ -225,22 +225,7 @@ def problem_response(status: int) -> tuple[str, Schema]:
     }
 
 
-_PATTERNS: list[Any] = [*api_urlpatterns]
-
-VIEWS: list[Any] = list(dict.fromkeys(pattern.callback.cls for pattern in _PATTERNS))
-
-ROUTES: list[tuple[str, str, Any, Call]] = [
-    (
-        "/" + re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", str(pattern.pattern)),
-        method,
-        pattern.callback,
-        getattr(pattern.callback.cls, action).call,
-    )
-    for pattern in _PATTERNS
-    for method, action in pattern.callback.actions.items()
-    if method != "head"
-]
-"""The path, the method, the view and the declaration of each call, in the order of the addresses."""
+VIEWS: list[Any] = list(dict.fromkeys(callback.cls for _, _, callback, _ in ROUTES))
 
 # Where the answer of what makes something says the parameter of the routes below its own.
 _MADE = {"conversation_id": "$response.body#/id", "position": "$response.body#/added/0/position"}

@@ -23,7 +23,8 @@ from rest_framework.test import APIRequestFactory
 from rest_framework.views import APIView
 
 import chatmemory
-from chatmemory.rest.inspector import ROUTES, VIEWS, ChatMemorySchema, text_of
+from chatmemory.rest.inspector import VIEWS, ChatMemorySchema, text_of
+from chatmemory.rest.urls import ROUTES
 from chatmemory.rest.views.viewset import ProblemView
 
 _TITLE = "chatmemory"

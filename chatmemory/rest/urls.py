@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 from django.urls import URLPattern, path, register_converter
 from django.urls.converters import StringConverter
 
@@ -12,7 +15,7 @@ from chatmemory.rest.views.compaction import CompactionViewSet
 from chatmemory.rest.views.conversations import ConversationViewSet
 from chatmemory.rest.views.memory import MemoryViewSet, MessageViewSet
 from chatmemory.rest.views.stores import StoreViewSet
-from chatmemory.rest.views.viewset import ChatMemoryViewSet
+from chatmemory.rest.views.viewset import Call, ChatMemoryViewSet
 
 
 class _MemoryIdConverter(StringConverter):
@@ -46,7 +49,7 @@ api_urlpatterns = [
     _route(f"{_ONE}compaction/", "compaction", CompactionViewSet, get="retrieve", post="compact"),
     _route(_STORE, "store", StoreViewSet, get="retrieve", put="update", delete="destroy"),
 ]
-"""All but the OpenAPI document and its page, which are an extra."""
+"""All but the page that lists them, and the OpenAPI document and its page, which are an extra."""
 
 if has_assistant():
     api_urlpatterns += [
@@ -55,3 +58,18 @@ if has_assistant():
     ]
 
 api_urlpatterns += filled("routes")
+
+_PATTERNS: list[Any] = [*api_urlpatterns]
+
+ROUTES: list[tuple[str, str, Any, Call]] = [
+    (
+        "/" + re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", str(pattern.pattern)),
+        method,
+        pattern.callback,
+        getattr(pattern.callback.cls, action).call,
+    )
+    for pattern in _PATTERNS
+    for method, action in pattern.callback.actions.items()
+    if method != "head"
+]
+"""The path, the method, the view and the declaration of each call, in the order of the addresses."""

@@ -19,7 +19,7 @@ from tests.support.api import USER, post, send, url
 from tests.support.factories import ConversationFactory, UserFactory
 from tests.support.kept_names import LOCATING
 
-ROUTES = [pattern for pattern in urlpatterns if pattern.name not in {"schema", "docs"}]
+ROUTES = [pattern for pattern in urlpatterns if pattern.name not in {"root", "schema", "docs"}]
 PUBLIC_BODIES = [USER, {"messages": [USER]}, [USER], {"title": "x"}, {"window": "messages", "limit": 1}, {}]
 READ_BODIES = {"post", "put", "patch"}
 

@@ -25,7 +25,7 @@ from tests.support.paths import ROOT
 from tests.tools.write_openapi import FILE, openapi_text
 
 DOCUMENT = openapi_document()
-ROUTES = [pattern for pattern in urlpatterns if pattern.name not in {"schema", "docs"}]
+ROUTES = [pattern for pattern in urlpatterns if pattern.name not in {"root", "schema", "docs"}]
 OPERATIONS = {
     operation["operationId"]: operation for methods in DOCUMENT["paths"].values() for operation in methods.values()
 }
@@ -216,12 +216,25 @@ def test_nothing_on_the_page_is_inline(api: Client) -> None:
     assert all("src=" in each or 'type="application/json"' in each for each in scripts)
 
 
+def test_the_root_lists_every_call_and_leads_to_the_page(api: Client) -> None:
+    root = api.get("/api/").json()
+    assert root["documentation"] == "http://testserver/api/docs/"
+    calls = {(call["method"].lower(), call["url"].removeprefix("http://testserver/api")) for call in root["calls"]}
+    assert calls == {(method, path) for path, methods in DOCUMENT["paths"].items() for method in methods}
+    assert {
+        "method": "GET",
+        "url": "http://testserver/api/conversations/",
+        "summary": "List your conversations.",
+    } in root["calls"]
+
+
 @pytest.mark.django_db
 def test_both_are_behind_the_permissions_of_the_project(client: Client) -> None:
     answer = client.get("/api/schema/")
     assert (answer.status_code, answer["Content-Type"]) == (403, "application/problem+json")
     assert answer.json()["status"] == 403
     assert client.get("/api/docs/").status_code == 403
+    assert client.get("/api/").status_code == 403
     with override_settings(CHATMEMORY={"USERS": "all", "PERMISSION_CLASSES": ["rest_framework.permissions.AllowAny"]}):
         assert client.get("/api/schema/").status_code == 200
         assert client.get("/api/docs/").status_code == 200
@@ -236,7 +249,7 @@ from tests.settings import base as own
 
 names = {{name: getattr(own, name) for name in dir(own) if name.isupper()}}
 names["INSTALLED_APPS"] = [app for app in own.INSTALLED_APPS if not app.startswith("drf_spectacular")]
-settings.configure(**names)
+settings.configure(**names, ALLOWED_HOSTS=["testserver"])
 django.setup()
 from django.core.management import call_command
 from chatmemory.urls import urlpatterns
@@ -245,6 +258,16 @@ call_command("check")
 found = [pattern.name for pattern in urlpatterns]
 assert "conversation-list" in found and "store" in found
 assert not set(found) & {{"schema", "docs"}}
+
+from django.contrib.auth import get_user_model
+from rest_framework.test import APIRequestFactory, force_authenticate
+from chatmemory.rest.root import ApiRootView
+
+request = APIRequestFactory().get("/api/")
+force_authenticate(request, get_user_model()(username="ann"))
+root = ApiRootView.as_view()(request).data
+assert 'pip install "django-chatmemory[openapi]"' in root["documentation"]
+assert "http://testserver/api/conversations/" in [call["url"] for call in root["calls"]]
 assert not [name for name in sys.modules if name.startswith("drf_spectacular.")]
 """
 

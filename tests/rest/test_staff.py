@@ -39,7 +39,7 @@ from tests.support.planted import (
 
 pytestmark = pytest.mark.django_db
 
-ROUTES = {pattern.name: pattern for pattern in urlpatterns if pattern.name not in {"schema", "docs"}}
+ROUTES = {pattern.name: pattern for pattern in urlpatterns if pattern.name not in {"root", "schema", "docs"}}
 
 VIEW = {"view_conversation"}
 READ = VIEW | {"read_message_text"}
