@@ -20,6 +20,12 @@ class AnthropicSpeaker(ModelSpeaker):
     address = "ANTHROPIC_BASE_URL"
     default_address = "https://api.anthropic.com"
 
+    def _look(self) -> None:
+        from anthropic import Anthropic
+
+        with Anthropic(**self._options()) as client:
+            client.models.list(limit=1)
+
     @contextmanager
     def _connected(self) -> Iterator[ChatModel]:
         from anthropic import Anthropic

@@ -26,6 +26,10 @@ class GeminiSpeaker(ModelSpeaker):
     address = "GOOGLE_GEMINI_BASE_URL"
     default_address = "https://generativelanguage.googleapis.com"
 
+    def _look(self) -> None:
+        with self._client() as client:
+            client.models.list(config={"page_size": 1})
+
     @contextmanager
     def _connected(self) -> Iterator[ChatModel]:
         from chatmemory.assistant.gemini import GeminiChatModel

@@ -55,6 +55,18 @@ class ModelSpeaker(Speaker):
                 async for piece in pieces:
                     yield piece
 
+    def trouble(self) -> str | None:
+        try:
+            with self._explained():
+                self._look()
+        except SpeakerError as error:
+            return str(error.detail)
+        return None
+
+    @abstractmethod
+    def _look(self) -> None:
+        """Ask the server for its models, which costs nothing, to see whether it is there and takes the key."""
+
     @abstractmethod
     def _connected(self) -> AbstractContextManager[ChatModel]:
         """Return the model, with a client that is closed in the end.

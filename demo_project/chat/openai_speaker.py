@@ -21,6 +21,12 @@ class OpenAiSpeaker(ModelSpeaker):
     address = "OPENAI_BASE_URL"
     default_address = "https://api.openai.com/v1"
 
+    def _look(self) -> None:
+        from openai import OpenAI
+
+        with OpenAI(**self._options()) as client:
+            client.models.list()
+
     @contextmanager
     def _connected(self) -> Iterator[ChatModel]:
         from openai import OpenAI
@@ -40,8 +46,10 @@ class OpenAiSpeaker(ModelSpeaker):
             yield OpenAiChatModel(self.model, async_client=client)
 
     def _options(self) -> dict[str, Any]:
-        # Local servers need no key, but the package does. No retries: the page has a button to try again.
-        return {"api_key": os.environ.get(self.key) or "none", "timeout": SECONDS, "max_retries": 0}
+        # Local servers need no key, but the package does.
+        key = os.environ.get(self.key, "none") if os.environ.get(self.address) else self._require_key()
+        # No retries: the page has a button to try again.
+        return {"api_key": key or "none", "timeout": SECONDS, "max_retries": 0}
 
     def _explain(self, error: Exception) -> str | None:
         import openai

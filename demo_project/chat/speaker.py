@@ -30,6 +30,10 @@ class Speaker(ChatModel):
             SpeakerError: the model failed.
         """
 
+    def trouble(self) -> str | None:
+        """Return why the model cannot answer, and what to do about it; None if nothing speaks against an answer."""
+        return None
+
     def chat(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> AiMessage | Answered:
         *_, whole = self.stream(messages, tools)
         assert isinstance(whole, (AiMessage, Answered))

@@ -84,7 +84,7 @@ def test_a_newcomer_sees_the_model_forget(demo: Demo, site: str, new_page: Pages
     suggestions.get_by_text("What is my name?").click()
     answered(page, 8)
     expect(bubbles(page).last).to_contain_text("If you told me, I have forgotten it")
-    expect(page.locator("#conversation option").first).to_have_text("My name is Ann")
+    expect(page.locator("chatmemory-conversations [aria-current] bdi")).to_have_text("My name is Ann")
     page.reload()
     ready(page)
     expect(bubbles(page)).to_have_count(8)
@@ -119,7 +119,7 @@ def test_the_window_is_changed_live(open_chat: Callable[..., Any], new_page: Pag
 
     slide(page, 80)
     expect(page.locator("[data-part='gauge-amount']")).to_contain_text("of 80 tokens")
-    expect(page.locator("[data-part='status']")).to_contain_text("forgotten")
+    expect(page.locator("chatmemory-chat [data-part='status']")).to_contain_text("forgotten")
     page.get_by_role("radio", name="Messages").check()
     expect(page.locator("[data-part='gauge-amount']")).to_contain_text("messages")
     assert new_page.problems == []
@@ -142,7 +142,7 @@ def test_history_scrolls_back_through_its_pages(site: str, cookies: Any, new_pag
     expect(page.locator(f"[data-part='history'] > li:nth-child(31)[data-position='{position}']")).to_have_count(1)
     assert abs(page.locator(f"[data-position='{position}']").first.bounding_box()["y"] - before) < 3
 
-    older = page.locator("[data-part='older']")
+    older = page.locator("chatmemory-chat [data-part='older']")
     while (shown := entries.count()) and older.is_visible():
         page.evaluate(A_FRAME)  # it is out of sight now, so that it comes into sight again
         scroller.evaluate("box => box.scrollTo(0, 0)")
@@ -223,7 +223,7 @@ def test_keyboard_only(demo: Demo, site: str, new_page: Pages) -> None:
         raise AssertionError(f"Tab never gets to {selector}")
 
     here = page.url
-    tab_to("#new")
+    tab_to("[data-part='new']")
     page.keyboard.press("Enter")
     page.wait_for_url(lambda url: url != here)
     ready(page)
@@ -295,7 +295,7 @@ def test_what_is_said_stays_text(open_chat: Callable[..., Any], new_page: Pages)
     assert page.locator("main img, select img, [data-part='panels'] script").count() == 0
     page.reload()
     ready(page)
-    expect(page.locator("#conversation option").first).to_contain_text("<img src=x")
+    expect(page.locator("chatmemory-conversations [aria-current] bdi")).to_contain_text("<img src=x")
     assert new_page.problems == []
 
 

@@ -78,7 +78,7 @@ class TestModelServer:
         expect(bubbles(page)).to_have_count(1)
         go_on.set()
         answered(page, 2)
-        expect(page.locator("[data-part='status']")).to_have_text("Model: Hello, Ann!")
+        expect(page.locator("chatmemory-chat [data-part='status']")).to_have_text("Model: Hello, Ann!")
         expect(page.get_by_text("Model: tiny at 127.0.0.1")).to_be_visible()
         assert new_page.problems == []
 
@@ -145,5 +145,5 @@ class TestModelServer:
         server.stream(says("Ann says hello"))
         say(page, "I am Ann")
         expect(page.get_by_role("heading", name="Ann says hello")).to_be_visible()
-        expect(page.locator("#conversation option").first).to_have_text("Ann says hello")
+        expect(page.locator("chatmemory-conversations [aria-current] bdi")).to_have_text("Ann says hello")
         expect(page).to_have_title("Ann says hello · chatmemory")

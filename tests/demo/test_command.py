@@ -259,7 +259,14 @@ def test_one_sample_has_a_window_that_keeps_the_prompt_cache(first_run: tuple[De
 def test_without_the_docs_it_prints_where_the_api_is(loaded: Demo) -> None:
     loaded.forked = None  # it has imported them
     loaded.add_setting("INSTALLED_APPS = [app for app in INSTALLED_APPS if not app.startswith('drf_spectacular')]")
-    assert "API       http://127.0.0.1:8000/api/conversations/\n" in loaded.run_well("--no-serve")
+    assert "API       http://127.0.0.1:8000/api/\n" in loaded.run_well("--no-serve")
+
+
+def test_it_says_at_its_start_that_the_model_cannot_answer(loaded: Demo) -> None:
+    loaded.add_setting("__import__('os').environ.update(CHATMEMORY_DEMO_MODEL='anthropic:tiny', ANTHROPIC_API_KEY='')")
+    code, out, err = loaded.run("--no-serve")
+    assert (code, err) == (0, "The chat cannot answer yet. api.anthropic.com needs a key. Set ANTHROPIC_API_KEY.\n")
+    assert "Password" in out
 
 
 def test_a_second_run_changes_nothing(loaded: Demo) -> None:

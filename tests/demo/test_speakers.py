@@ -206,3 +206,37 @@ def test_the_bot_speaks_in_words(way: Callable[..., list[Any]], monkeypatch: pyt
     *words, answer = way()
     assert len(words) > 3
     assert answer == AiMessage("".join(words))
+
+
+@each_server
+class TestTroubleAtTheStart:
+    def test_there_is_none(self, request: pytest.FixtureRequest, name: str) -> None:
+        server_of(request, name).say(200, "application/json", '{"data": [], "models": [], "has_more": false}')
+        assert chosen_speaker().trouble() is None
+
+    def test_the_key_is_refused(self, request: pytest.FixtureRequest, name: str) -> None:
+        server_of(request, name).fail(401, "so it is")
+        trouble = chosen_speaker().trouble()
+        assert trouble is not None
+        assert all(word in trouble for word in ["refused the key (401)", f"Check {SERVERS[name][1]}", "so it is"])
+
+    def test_the_key_is_missing(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        model, key, address = SERVERS[name]
+        whose = {"anthropic_server": "anthropic:", "gemini_server": "gemini:"}.get(name, "")
+        monkeypatch.setenv("CHATMEMORY_DEMO_MODEL", f"{whose}{model}")
+        monkeypatch.setenv(key, "")
+        monkeypatch.delenv(address, raising=False)
+        assert f"needs a key. Set {key}." in str(chosen_speaker().trouble())
+
+    def test_the_package_is_missing(
+        self, request: pytest.FixtureRequest, name: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        server_of(request, name)
+        package = {"anthropic_server": "anthropic", "gemini_server": "google.genai"}.get(name, "openai")
+        monkeypatch.setitem(sys.modules, package, None)
+        assert "Install it: pip install" in str(chosen_speaker().trouble())
+
+
+def test_the_bot_has_no_trouble(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CHATMEMORY_DEMO_MODEL", raising=False)
+    assert chosen_speaker().trouble() is None

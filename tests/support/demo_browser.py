@@ -87,6 +87,9 @@ def open_chat(site: str, cookies: Any, new_page: Pages) -> Callable[..., Any]:
         page.goto(at)
         ready(page)
         here = page.url
+        opener = page.get_by_role("button", name="Conversations", exact=True)
+        if opener.is_visible():
+            opener.click()
         page.get_by_role("button", name="New chat").click()
         page.wait_for_url(lambda url: url != here)
         ready(page)

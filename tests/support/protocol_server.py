@@ -120,6 +120,13 @@ class ProtocolServer:
                 server.requests.append({**body, "path": self.path, "key": server.key(self.headers)})
                 answer(self)
 
+            def do_GET(self) -> None:
+                """Answer who asks for the models that there are, as the demo does at its start."""
+                if server._answers:
+                    server._answers.pop(0)(self)
+                else:
+                    self.send_error(501)
+
             def log_message(self, *args: Any) -> None:
                 pass
 

@@ -9,6 +9,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.urls import NoReverseMatch, reverse
 
+from demo_project.chat.speakers import chosen_speaker
 from demo_project.database import clear_database_errors, prepare_database, remove_database
 from demo_project.demo_user import USERNAME, ensure_demo_user, password
 from demo_project.port import HOST, port_number, require_free_port
@@ -43,6 +44,8 @@ class Command(BaseCommand):
             self.stdout.write("\nStopped. Run it again and it goes on from here.")
             raise SystemExit(_INTERRUPTED) from None
         self._print_addresses(port)
+        if trouble := chosen_speaker().trouble():
+            self.stderr.write(self.style.WARNING(f"The chat cannot answer yet. {trouble}"))
         if not no_serve:
             self._serve(port)
 
@@ -65,7 +68,7 @@ class Command(BaseCommand):
         try:
             api = f"API docs  http://{HOST}:{port}{reverse('chatmemory:docs')}"
         except NoReverseMatch:  # without the extra "demo"
-            api = f"API       http://{HOST}:{port}{reverse('chatmemory:conversation-list')}"
+            api = f"API       http://{HOST}:{port}{reverse('chatmemory:root')}"
         self._say(
             f"\n  Chat      http://{HOST}:{port}{reverse('chat')}"
             f"\n  Admin     http://{HOST}:{port}{reverse('admin:index')}"
