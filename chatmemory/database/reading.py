@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from django.db.models import BigIntegerField, F, Max, Model, Q, QuerySet, Value
-from django.db.models.functions import Coalesce, Length
+from django.db.models.functions import Coalesce, Left, Length
 
 from chatmemory.conf import setting
 from chatmemory.core.exceptions import MemoryTooLargeError
@@ -48,6 +48,11 @@ NOT_AT_THE_END = Q(position__gt=0) & _MOVED
 """The condition for rows for which ``is_at_the_end`` is false."""
 
 _NEAR = 1000
+
+# A conversation without a title is called by the first text of the user, if it is one of so many messages.
+_BEGINNING = 10
+_CHARS_OF_BEGINNING = 400
+_CHARS_OF_NAME = 60
 
 ANSWERS = Q(type=ChatMessageType.AI.value, origin=Origin.SAID)
 """The condition for rows for which ``is_answer`` is true."""
@@ -99,6 +104,35 @@ def on_primary(conversations: QuerySet[Conversation] | None) -> ConversationQuer
     chosen: Any = Conversation.objects.all() if conversations is None else conversations
     rows: ConversationQuerySet = chosen.using(alias_for_writes(chosen))
     return rows
+
+
+def first_words(conversations: Iterable[Conversation]) -> dict[Any, str]:
+    """Return what conversations without a title begin with, by primary key, in one statement.
+
+    This is a text of the user, in one line of at most 60 characters. A conversation is left out if it has a title, or
+    if none of its first messages is a text of the user, for example because they were erased.
+    """
+    untitled = [each for each in conversations if not each.title and each.message_count]
+    if not untitled:
+        return {}
+    rows = Message.objects.using(untitled[0]._state.db).filter(
+        conversation__in=[each.pk for each in untitled],
+        position__lt=_BEGINNING,
+        type=ChatMessageType.USER.value,
+        origin=Origin.SAID,
+    )
+    texts = rows.order_by("-position").values_list("conversation_id", Left("text", _CHARS_OF_BEGINNING))
+    return {pk: _one_line(text) for pk, text in texts if text.strip()}
+
+
+def _one_line(text: str) -> str:
+    line = " ".join(text.split())
+    if len(line) <= _CHARS_OF_NAME:
+        return line
+    beginning = line[: _CHARS_OF_NAME - 1]
+    words = beginning.rpartition(" ")[0]
+    # Some languages have no spaces.
+    return f"{words if len(words) > _CHARS_OF_NAME / 2 else beginning}…"
 
 
 def chunks(rows: list[T], size: int = ROWS_AT_ONCE) -> Iterator[list[T]]:

@@ -23,7 +23,7 @@ from chatmemory.core.json_text import dumps, require_json
 from chatmemory.core.window import PRESETS, without_preset
 from chatmemory.database.change import MESSAGE_FIELDS, MemorySize, WindowTrial, messages_to_data
 from chatmemory.database.new_messages import NativeForms, NewMessages
-from chatmemory.database.reading import fresh_rows
+from chatmemory.database.reading import first_words, fresh_rows
 from chatmemory.formats import MessageFormat
 from chatmemory.formats.registry import BUILT_IN, message_formats
 from chatmemory.formats.schemas import Schema, list_of, ref
@@ -70,6 +70,23 @@ class OwnerField(serializers.ReadOnlyField):
 
     def openapi(self) -> Schema:
         return {"type": ["integer", "string", "null"]}
+
+
+class DisplayTitleField(serializers.ReadOnlyField):
+    """The title of a conversation or what it begins with. A page of conversations takes one statement."""
+
+    _beginnings: dict[Any, str] | None = None
+
+    def get_attribute(self, instance: Conversation) -> str:
+        if instance.title or not self.context.get("with_text", True):
+            return instance.title
+        if self._beginnings is None:
+            page = getattr(self.parent.parent, "instance", None)
+            self._beginnings = first_words([instance] if page is None else page)
+        return self._beginnings.get(instance.pk, "")
+
+    def openapi(self) -> Schema:
+        return {"type": "string"}
 
 
 class MessageField(serializers.ReadOnlyField):
@@ -339,10 +356,24 @@ class ConversationSerializer(_WindowedSerializer):
     owner = OwnerField(
         source="owner_id", help_text="The primary key of its owner, null for nobody. Only with `?owner=`."
     )
+    display_title = DisplayTitleField(
+        help_text="The title. Without one, the beginning of the user's first text; empty if there is none, or for "
+        "staff who may not read what messages say."
+    )
 
     class Meta:
         model = Conversation
-        fields = ["id", "memory_id", *DESCRIBED, *WINDOW_SETTINGS, *_COUNTERS, "created_at", "updated_at", "owner"]
+        fields = [
+            "id",
+            "memory_id",
+            "display_title",
+            *DESCRIBED,
+            *WINDOW_SETTINGS,
+            *_COUNTERS,
+            "created_at",
+            "updated_at",
+            "owner",
+        ]
         extra_kwargs = {
             "memory_id": {
                 "help_text": "What the application calls the conversation; unique among yours. By default a UUID.",

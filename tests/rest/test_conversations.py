@@ -11,13 +11,14 @@ from django.db import OperationalError, connection
 from django.test import Client
 from django.utils import timezone
 
-from chatmemory import UserMessage
+from chatmemory import AiMessage, ImageContent, SystemMessage, UserMessage
 from chatmemory.models import Conversation, IdempotencyKey, Message
 from tests.support.api import USER, patch, post, send, url
 from tests.support.factories import ConversationFactory, UserFactory
 
 SHAPE = {
-    "id", "memory_id", "title", "metadata", "window", "limit", "model", "always_keep_system_message_first",
+    "id", "memory_id", "display_title", "title", "metadata", "window", "limit", "model",
+    "always_keep_system_message_first",
     "low_water", "whole_turns", "keep_tool_results", "reserve", "compact_at", "compact_keep",
     "compact_keep_calls",
     "version", "message_count", "retained_count",
@@ -140,6 +141,55 @@ def test_changing_what_describes_it_leaves_the_rest(api: Client, user: Any) -> N
     assert patch(api, url(conversation), {"metadata": {}}).json()["metadata"] == {}
     shown = api.get(url(conversation)).json()
     assert (shown["title"], shown["metadata"], shown["message_count"], shown["version"]) == ("New", {}, 1, 1)
+
+
+def test_without_a_title_a_conversation_is_called_by_its_first_words(api: Client, user: Any) -> None:
+    conversation = ConversationFactory(owner=user, title="", window="messages", limit=2)
+
+    def called() -> Any:
+        shown = api.get(url(conversation)).json()
+        [listed] = api.get("/api/conversations/").json()["results"]
+        assert listed == shown
+        return shown["title"], shown["display_title"]
+
+    assert called() == ("", "")
+    conversation.memory.add(SystemMessage("Rules"), UserMessage([ImageContent("https://a.test/b.png")]))
+    assert called() == ("", "")
+    conversation.memory.add(
+        UserMessage("  Which tea\n is <b>in season</b>?"), AiMessage("Sencha."), UserMessage("And now?")
+    )
+    assert called() == ("", "Which tea is <b>in season</b>?")
+    assert patch(api, url(conversation), {"title": "Tea"}).json()["display_title"] == "Tea"
+    assert called() == ("Tea", "Tea")
+    assert patch(api, url(conversation), {"title": ""}).json()["display_title"] == "Which tea is <b>in season</b>?"
+    conversation.messages.all().delete()
+    assert called() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "called"),
+    [
+        ("word " * 12, " ".join(["word"] * 12)),
+        ("word " * 13, " ".join(["word"] * 11) + "…"),
+        ("w" * 61, "w" * 59 + "…"),
+        ("今年の春に飲むお茶" * 10, ("今年の春に飲むお茶" * 10)[:59] + "…"),
+        ("x " + "w" * 90, "x " + "w" * 57 + "…"),
+    ],
+    ids=["fits", "words", "one word", "no spaces", "a long word"],
+)
+def test_first_words_are_cut_where_a_word_ends(api: Client, user: Any, text: str, called: str) -> None:
+    conversation = ConversationFactory(owner=user, title="")
+    conversation.memory.add(UserMessage(text))
+    assert api.get(url(conversation)).json()["display_title"] == called
+
+
+def test_a_page_of_first_words_takes_one_statement(api: Client, user: Any, django_assert_num_queries: Any) -> None:
+    for number in range(3):
+        conversation = ConversationFactory(owner=user, title="")
+        conversation.memory.add(*(UserMessage(f"{number} {index}") for index in range(20)))
+    with django_assert_num_queries(4):
+        page = api.get("/api/conversations/").json()["results"]
+    assert [each["display_title"] for each in page] == ["2 0", "1 0", "0 0"]
 
 
 def test_a_smaller_window_evicts_at_once_and_says_what_left(api: Client, user: Any) -> None:

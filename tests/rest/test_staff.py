@@ -302,6 +302,13 @@ class TestWithoutReading:
         assert refused["etag"] == before["ETag"]
         assert patch(blind, url(theirs, query), {"title": "x"}, if_match=refused["etag"]).status_code == 200
 
+    def test_no_first_words_stand_in_for_a_title(self, blind: Client, theirs: Conversation) -> None:
+        Conversation.objects.update(title="")
+        query = f"?owner={theirs.owner_id}"
+        assert signed_in(member()).get(url(theirs, query)).json()["display_title"].startswith("planted")
+        [listed] = blind.get(f"/api/conversations/{query}").json()["results"]
+        assert (listed["display_title"], blind.get(url(theirs, query)).json()["display_title"]) == ("", "")
+
     def test_metadata_are_not_written_blindly(self, blind: Client, theirs: Conversation) -> None:
         query = f"?owner={theirs.owner_id}"
         assert patch(blind, url(theirs, query), {"metadata": {}}).status_code == 404
