@@ -18,6 +18,8 @@ from tests.support.browser import (  # noqa: F401
     new_page,
     time_stands_still,
 )
+from tests.support.paths import ROOT
+from tests.test_docs import blocks
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -32,11 +34,13 @@ MAY_ARISE = {
     **dict.fromkeys(["blockquote", "li", "table", "ul"], ("dir",)),
     "a": ["href", "rel", "target"],
     "button": ["class", "type"],
-    "div": ["aria-label", "class", "role", "tabindex"],
+    "div": ["aria-label", "class", "dir", "role", "tabindex"],
+    "input": ["checked", "disabled", "type"],
+    "label": [],
     "ol": ["dir", "start"],
     "p": ["class", "data-level", "dir"],
     "pre": ["aria-label", "dir", "role", "tabindex"],
-    "span": ["aria-live"],
+    "span": ["aria-live", "class", "dir"],
     "td": ["data-align", "dir"],
     "th": ["data-align", "dir", "scope"],
 }
@@ -98,6 +102,7 @@ PIECES = [
         "&#106;avascript:",
         "&lt;",
         "&colon;",
+        *["\\(", "\\)", "\\[", "\\]", "$$", "- [ ] ", "- [x] ", "\\[\n", "\n\\]\n", "$$\n"],
         "\n",
         "\n\n",
         "\t",
@@ -152,6 +157,9 @@ def markup(page: Any, text: str) -> str:
 def link(address: str, text: str) -> str:
     return f'<a href="{address}" rel="noopener noreferrer" target="_blank">{text}</a>'
 
+
+SPAN = '<span class="chatmemory-math" dir="ltr">'
+DIV = '<div class="chatmemory-math" dir="ltr">'
 
 EVERYTHING = """# Plan
 
@@ -244,9 +252,98 @@ def test_small_things(answers: Callable[..., Any], text: str, expected: str) -> 
     assert markup(answers(), text) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (r"If \(a_1 * b * c\), \(*x*\)", rf"<p>If {SPAN}\(a_1 * b * c\)</span>, {SPAN}\(*x*\)</span></p>"),
+        ("$$a_1$$ and $$b_1$$ for $5, $6", f"<p>{SPAN}$$a_1$$</span> and {SPAN}$$b_1$$</span> for $5, $6</p>"),
+        ("So:\n\\[\na\n- b\n= c\n\\]\nand", f"<p>So:</p>{DIV}\\[\na\n- b\n= c\n\\]</div><p>and</p>"),
+        ("- so:\n\n  $$ a\n  # b $$\n- c", f"<ul><li><p>so:</p>{DIV}$$ a\n# b $$</div></li><li><p>c</p></li></ul>"),
+        ("> \\[ a\n> - b \\]", f"<blockquote>{DIV}\\[ a\n- b \\]</div></blockquote>"),
+        ("a \\[\nb\n\\] c", f"<p>a {SPAN}\\[\nb\n\\]</span> c</p>"),
+        ("\\[\na\n- b", f"{DIV}\\[\na\n- b</div>"),
+        ("$$\na\n\n*b*", f"{DIV}$$\na</div><p><em>b</em></p>"),
+        ("\\[x] and \\(y\n\n\\] *z*", "<p>[x] and (y</p><p>] <em>z</em></p>"),
+        ("`\\(a\\)` $$ $$ \\\\(b\\\\)", "<p><code>\\(a\\)</code> $$ $$ \\(b\\)</p>"),
+    ],
+)
+def test_a_formula_is_shown_as_it_was_written(answers: Callable[..., Any], text: str, expected: str) -> None:
+    assert markup(answers(), text) == expected
+
+
+def test_the_items_of_a_task_list_have_boxes(answers: Callable[..., Any]) -> None:
+    answer = drawn(answers(), "- [ ] a *b*\n- [x] c\n\n  d\n- [y] e\n- [ ]\n- [x]f\n1. [X] g")
+    boxes = answer.get_by_role("checkbox")
+    expect(boxes).to_have_count(3)
+    for name, is_done in {"a b": False, "c": True, "g": True}.items():
+        box = answer.get_by_role("checkbox", name=name, exact=True)
+        expect(box).to_be_checked(checked=is_done)
+        expect(box).to_be_disabled()
+    assert answer.locator("li").all_inner_texts()[1:] == ["c\n\nd", "[y] e", "[ ]", "[x]f", "g"]
+
+
 def test_links_within_the_site_are_followed(answers: Callable[..., Any], live_server: Any) -> None:
     address = drawn(answers(), "[order](/orders/7)").get_by_role("link").get_attribute("href")
     assert address == f"{live_server.url}/orders/7"
+
+
+def test_a_script_of_the_page_draws_formulas_and_code(answers: Callable[..., Any]) -> None:
+    [script] = blocks(ROOT / "docs" / "chat.md", "js")
+    page = answers(permissions=["clipboard-read", "clipboard-write"])
+    # In the place of the libraries: they say what they were asked for.
+    page.evaluate("""() => {
+        const say = (target, ...what) => target.replaceChildren(document.createElement("b"), what.join("|"));
+        window.katex = { render: (source, target, { displayMode }) => say(target, source, displayMode) };
+        window.hljs = {
+            getLanguage: (name) => name === "python",
+            highlightElement: (target) => say(target, target.className, target.textContent),
+        };
+    }""")
+    page.evaluate(script)
+    answer = drawn(page, "\\(a^2\\) $$ b $$\n\n\\[\nc\n\\]\n\n```python\nd = 1\n```\n\n```\ne\n```")
+    expect(answer.locator(".chatmemory-math:has(b)")).to_have_text(["a^2|false", "b|true", "c|true"])
+    expect(answer.locator("code")).to_have_text(["language-python|d = 1", "e"])
+    answer.get_by_role("button", name="Copy").first.click()
+    expect(answer.get_by_role("button", name="Copied")).to_have_count(1)
+    assert page.evaluate("navigator.clipboard.readText()") == "d = 1"
+
+
+def test_what_a_script_has_drawn_stays_while_the_answer_grows(answers: Callable[..., Any]) -> None:
+    page = answers()
+    drawings = page.evaluate("""async () => {
+        const { redraw } = await import("/static/modules/chat/markdown.js");
+        const answer = document.getElementById("answer");
+        const drawings = [];
+        document.addEventListener("chatmemory:code", ({ target, detail }) => {
+            drawings.push(detail.source);
+            target.replaceChildren(document.createElement("b"));
+        });
+        for (const text of ["```\\na", "```\\nab\\n```", "```\\nab\\n```\\n\\nc", "```\\nab\\n```\\n\\ncd"]) {
+            redraw(answer, text);
+            await null; // those who draw were told
+        }
+        return [...drawings, answer.querySelectorAll("code b").length, answer.lastChild.textContent];
+    }""")
+    assert drawings == ["a", "ab", 1, "cd"]
+
+
+def test_a_shadow_shows_where_code_goes_on(answers: Callable[..., Any]) -> None:
+    page = answers(viewport={"width": 400, "height": 400})
+    answer = drawn(page, f"```\n{' ' * 200}x\n```\n\n```\n \n```")
+
+    def edges(number: int, left: int) -> list[bytes]:
+        """The pictures of both edges of a block that is scrolled so far."""
+        pre = answer.locator("pre").nth(number)
+        pre.evaluate("(pre, left) => { pre.scrollLeft = left; }", left)
+        box = pre.bounding_box()
+        at = {"y": box["y"] + box["height"] / 2 - 4, "width": 8, "height": 8}
+        return [page.screenshot(clip={"x": x, **at}) for x in (box["x"], box["x"] + box["width"] - 8)]
+
+    nothing, same = edges(1, 0)
+    assert nothing == same
+    starts, middle, ends = edges(0, 0), edges(0, 300), edges(0, 99_999)
+    assert [edge == nothing for edge in (*starts, *middle)] == [True, False, False, False]
+    assert ends[0] == middle[0]
 
 
 def test_an_answer_that_grows_keeps_what_is_there(answers: Callable[..., Any]) -> None:

@@ -1,22 +1,28 @@
 // One message of the chat, as its user sees it.
 
+import { copyButtons, footer } from "./actions.js";
+import { foldedCalls } from "./calls.js";
 import { el } from "./dom.js";
 import { inPieces } from "./long_text.js";
 import { draw, redraw } from "./markdown.js";
 import { hasFailed, isHidden, textOf } from "./messages.js";
 
-/** Return the element of a message. A tool call without text is hidden: its result is shown, and the memory shows the call. */
+/** Return the element of a message. */
 export function bubble(item, words, isSummarised) {
   const isGone = item.state === "evicted";
-  const children = [...body(item, words)];
+  const below = footer(item, words);
+  const children = body(item, words, below);
+  const isEmpty = children.length === 0;
   const { cut_off: cutOff } = item.message.attributes ?? {};
   if (cutOff) children.push(el("p", { class: "chatmemory-gone" }, words.say("cut-off", { reason: cutOff })));
-  if (isGone && children.length) children.push(el("p", { class: "chatmemory-gone" }, whyGone(item, words, isSummarised)));
+  // Where there are only calls, their results say the same.
+  if (isGone && (textOf(item) || item.type !== "AI")) below.append(el("p", { class: "chatmemory-gone" }, whyGone(item, words, isSummarised)));
+  children.push(below);
   const attributes = {
     class: `chatmemory-said${isGone ? " is-gone" : ""}`,
     "data-type": item.type.toLowerCase(),
     "data-position": item.position,
-    hidden: children.length === 0,
+    hidden: isEmpty,
   };
   return el("li", attributes, ...children);
 }
@@ -33,11 +39,11 @@ export function grow(element, text, words) {
 
 const labels = (words) => Object.fromEntries(["copy", "copied", "code", "table"].map((name) => [name, words.say(name)]));
 
-function body(item, words) {
+function body(item, words, below) {
   const text = textOf(item);
   if (isHidden(item)) return [];
   if (item.type === "SYSTEM") return [el("details", {}, el("summary", {}, words.say("instructions")), ...paragraphs(text, words))];
-  if (item.type === "AI") return [...thinking(item, words), ...(text ? answer(item, text, words) : [])];
+  if (item.type === "AI") return [...thinking(item, words), ...(text ? answer(item, text, words, below) : []), ...foldedCalls(item, words)];
   if (item.type === "USER") return text ? [speaker(item, words), ...paragraphs(text, words, "chatmemory-bubble")] : [];
   return result(item, text, words);
 }
@@ -52,18 +58,21 @@ function thinking({ message }, words) {
   return [el("details", {}, el("summary", {}, words.say("thinking-shown")), ...paragraphs(message.thinking, words))];
 }
 
-/** Return an answer drawn from its Markdown, and, if that shows, a button for the text as the model wrote it. */
-function answer(item, text, words) {
+/** Return an answer drawn from its Markdown, and give its footer the buttons; if Markdown shows, one for the raw text. */
+function answer(item, text, words, below) {
   const formatted = () => inPieces(text, (piece) => drawn(piece, words), words);
   const shown = el("div", { class: "chatmemory-answer" }, ...formatted());
-  if (shown.querySelector(".chatmemory-markdown *:not(p, br)") === null) return [speaker(item, words), shown];
+  const isFormatted = shown.querySelector(".chatmemory-markdown *:not(p, br)") !== null;
+  below.append(...copyButtons(text, isFormatted, words));
+  if (!isFormatted) return [speaker(item, words), shown];
   const button = el("button", { type: "button", class: "chatmemory-link", "aria-pressed": "false" }, words.say("raw-text"));
   button.addEventListener("click", () => {
     const isRaw = button.getAttribute("aria-pressed") === "false";
     button.setAttribute("aria-pressed", String(isRaw));
     shown.replaceChildren(...(isRaw ? paragraphs(text, words, "chatmemory-bubble chatmemory-raw") : formatted()));
   });
-  return [speaker(item, words), shown, button];
+  below.append(button);
+  return [speaker(item, words), shown];
 }
 
 function result(item, text, words) {

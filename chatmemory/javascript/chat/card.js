@@ -1,7 +1,8 @@
 // One message of the memory, as the model gets it.
 
+import { foldedCalls } from "./calls.js";
 import { el } from "./dom.js";
-import { callsOf, hasFailed, isHidden, kindOf, textOf } from "./messages.js";
+import { hasFailed, isHidden, kindOf, textOf } from "./messages.js";
 
 const MOST = 2_000; // characters; the chat beside it has the rest
 
@@ -16,7 +17,7 @@ export function card(item, words) {
       facts(item, words),
       item.origin === "summary" ? el("p", { class: "chatmemory-quiet" }, standsFor(item, words)) : null,
       ...(text ? clamped(text, words) : []),
-      ...callsOf(item).map((call) => el("p", { class: "chatmemory-call" }, el("span", { class: "chatmemory-unseen" }, words.say("calls"), " "), el("code", {}, call.slice(0, MOST)))),
+      ...foldedCalls(item, words),
       el("p", { class: "chatmemory-why" }),
     ),
   );

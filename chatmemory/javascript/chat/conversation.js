@@ -41,14 +41,14 @@ export class Conversation extends EventTarget {
     return this.settings.id;
   }
 
-  /** The title; empty if it has none. */
+  /** The title, or without one the first words; empty if there are none. */
   get title() {
-    return this.settings.title;
+    return this.settings.display_title;
   }
 
   /** Whether a while after an answer there may be more: a title, or a summary. */
   get mayChangeByItself() {
-    return !this.title || this.settings.compact_at !== null;
+    return !this.settings.title || this.settings.compact_at !== null;
   }
 
   /** The messages read so far that were said, oldest first. */
@@ -124,7 +124,7 @@ export class Conversation extends EventTarget {
   }
 
   #settle(settings) {
-    const isRenamed = settings.title !== this.settings.title;
+    const isRenamed = settings.display_title !== this.title;
     this.settings = settings;
     this.version = settings.version;
     this.memory = {

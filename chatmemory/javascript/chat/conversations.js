@@ -216,7 +216,7 @@ export class Conversations extends HTMLElement {
     return row;
   }
 
-  #nameOf({ title, memory_id: memoryId }) {
+  #nameOf({ display_title: title, memory_id: memoryId }) {
     return title || (UUID.test(memoryId) ? this.words.say("untitled") : memoryId);
   }
 
@@ -263,9 +263,9 @@ export class Conversations extends HTMLElement {
     const input = this.renaming.dialog.querySelector("input");
     input.value = conversation.title;
     const isDone = await this.renaming.ask(async () => {
-      const { title } = await this.api.call("PATCH", `${id}/`, { body: { title: input.value } });
-      this.#retitle({ id, title: this.#nameOf({ ...conversation, title }) });
-      this.#tell("renamed", id, { title });
+      const renamed = await this.api.call("PATCH", `${id}/`, { body: { title: input.value } });
+      this.#retitle({ id, title: this.#nameOf(renamed) });
+      this.#tell("renamed", id, { title: renamed.title });
     });
     if (isDone) this.#announce(this.words.say("renamed"));
   }

@@ -4,13 +4,16 @@ import { calm } from "./dom.js";
 
 const NEAR = 80; // pixels from the end that still count as being there
 
-export class Following {
+/** Dispatches `change` when `isOn` or `hasMore` may be another one. */
+export class Following extends EventTarget {
   #scroller;
   #isOn = true;
   #top = 0;
   #glance = Infinity; // how far up it scrolls by itself
+  #hasMore = false;
 
   constructor(scroller) {
+    super();
     this.#scroller = scroller;
     scroller.addEventListener("scroll", () => this.#look());
     // A phone's keyboard makes the list smaller, and a hidden tab comes back scrolled to its top.
@@ -26,9 +29,21 @@ export class Following {
     return this.#isOn;
   }
 
+  /** Whether something came below since somebody reads further up. */
+  get hasMore() {
+    return this.#hasMore;
+  }
+
+  /** Note that something came below, which somebody who reads further up does not see. */
+  grew() {
+    if (this.isOn) return;
+    this.#hasMore = true;
+    this.dispatchEvent(new Event("change"));
+  }
+
   toEnd(smooth = false) {
-    this.#isOn = true;
     this.#glance = Infinity;
+    this.#turn(true);
     this.#scroller.scrollTo({ top: this.#scroller.scrollHeight, behavior: smooth && !calm() ? "smooth" : "instant" });
   }
 
@@ -43,8 +58,8 @@ export class Following {
   goTo(element) {
     const { top, height } = element.getBoundingClientRect();
     const shown = this.#scroller.getBoundingClientRect();
-    this.#isOn = false;
     this.#glance = Infinity;
+    this.#turn(false);
     this.#scroller.scrollTop += top - shown.top - Math.max(0, (shown.height - height) / 2);
     this.#look();
   }
@@ -53,8 +68,15 @@ export class Following {
   #look() {
     const { scrollHeight, scrollTop, clientHeight } = this.#scroller;
     if (!clientHeight) return;
-    if (scrollHeight - scrollTop - clientHeight < NEAR) this.#isOn = true;
-    else if (scrollTop < Math.min(this.#top, this.#glance - 1)) this.#isOn = false;
+    if (scrollHeight - scrollTop - clientHeight < NEAR) this.#turn(true);
+    else if (scrollTop < Math.min(this.#top, this.#glance - 1)) this.#turn(false);
     this.#top = scrollTop;
+  }
+
+  #turn(isOn) {
+    if (this.#isOn === isOn) return;
+    this.#isOn = isOn;
+    this.#hasMore = false;
+    this.dispatchEvent(new Event("change"));
   }
 }

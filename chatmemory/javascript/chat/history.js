@@ -4,6 +4,7 @@ import { bubble, drawn, grow } from "./bubble.js";
 import { el } from "./dom.js";
 import { Following } from "./following.js";
 import { PIECE } from "./long_text.js";
+import { Newest } from "./newest.js";
 import { Notices } from "./notices.js";
 
 const MOST_READ = 5_000; // messages to read at most, to show one further up
@@ -29,6 +30,7 @@ export class History {
     this.#answering = panel.part("answering");
     this.#end = new Following(this.#scroller);
     this.#olderNotices = new Notices(panel, "older-");
+    new Newest(panel, this.#end);
     conversation.addEventListener("loaded", () => this.#showAll());
     conversation.addEventListener("changed", ({ detail }) => this.#change(detail));
     this.#older.addEventListener("click", () => this.#showOlder());
@@ -85,6 +87,7 @@ export class History {
     if (shown) grow(shown, text, this.panel.words);
     else this.#answering.replaceChildren(drawn(text, this.panel.words));
     this.#showAtEnd();
+    this.#end.grew();
   }
 
   #showAtEnd() {
@@ -104,6 +107,7 @@ export class History {
     this.#list.append(...said.map((item) => this.#bubble(evicted.find((gone) => gone.position === item.position) ?? item)));
     this.#updateEdges();
     if (this.#end.isOn || added.some((item) => item.type === "USER")) this.#end.toEnd(true);
+    if (said.length) this.#end.grew();
   }
 
   /** Scroll to a message and return its element; null if it is not there, or too far up. */

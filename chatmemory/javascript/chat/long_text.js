@@ -28,7 +28,7 @@ export function inPieces(text, piece, words) {
 }
 
 /** Return where the first piece ends, at a line's end if there is one near, and never within a character. */
-function endOfPiece(text) {
+export function endOfPiece(text) {
   if (text.length <= PIECE) return text.length;
   const line = text.lastIndexOf("\n", PIECE);
   if (line > PIECE / 2) return line + 1;

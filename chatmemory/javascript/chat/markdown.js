@@ -1,6 +1,8 @@
 // Draws the Markdown of models' answers, for an element of the class "chatmemory-markdown".
 // Elements are made from text, never from markup: an answer may contain anything.
 
+import { copyButton } from "./copying.js";
+import { el } from "./dom.js";
 import MarkdownIt from "./vendor/markdown-it.js";
 
 // What is beyond these is shown as it was written: it is no answer for people, and to draw it might freeze the page.
@@ -9,11 +11,12 @@ const MOST_TOKENS = 10_000;
 const DEEPEST = 20; // a list and its item are two levels
 
 const LONGEST_LANGUAGE = 40;
-const COPIED_FOR = 2_000; // milliseconds
 
 const SCHEMES = new Set(["http:", "https:", "mailto:"]);
 const LETTER_WITHOUT_SPACES = /[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{scx=Hangul}]/u;
 const BREAK = /<br ?\/?>/i;
+const TASK = /^\[([ xX])\]\s+/;
+const FORMULA = { "\\(": "\\)", "\\[": "\\]", $$: "$$" }; // where it begins, and where it ends
 
 const TAGS = {
   blockquote: "blockquote",
@@ -33,6 +36,10 @@ const TAGS = {
   tr: "tr",
 };
 const WITH_A_DIRECTION = new Set(["blockquote", "li", "ol", "p", "table", "td", "th", "ul"]);
+
+// Nodes as they were drawn: on the page, buttons say something else meanwhile, and scripts of the page draw code.
+const asDrawn = new WeakMap();
+const MAY_CHANGE = ".chatmemory-code, .chatmemory-math";
 
 const LABELS = { copy: "Copy", copied: "Copied", code: "Code", table: "Table" };
 
@@ -55,12 +62,61 @@ parser.inline.State = class extends parser.inline.State {
   }
 };
 
+// What is between the marks of a formula is no Markdown. The marks are shown, too, unless a script of the page draws it.
+parser.inline.ruler.before("escape", "math", (state, isSilent) => {
+  const { pos, posMax, src } = state;
+  const closing = FORMULA[src.slice(pos, pos + 2)];
+  const end = closing ? src.indexOf(closing, pos + 2) : -1;
+  if (end < 0 || end + 2 > posMax || !src.slice(pos + 2, end).trim()) return false;
+  if (!isSilent) state.push("math_inline", "", 0).content = src.slice(pos, end + 2);
+  state.pos = end + 2;
+  return true;
+});
+parser.block.ruler.before("fence", "math", blockOfMath, { alt: ["paragraph", "reference", "blockquote", "list"] });
+parser.core.ruler.push("tasks", ({ tokens }) =>
+  tokens.forEach(({ type }, index) => {
+    const inline = type === "list_item_open" && tokens[index + 1].type === "paragraph_open" && tokens[index + 2];
+    const first = inline && inline.children[0];
+    const [mark, filling] = (first?.type === "text" && TASK.exec(first.content)) || [];
+    if (!mark) return;
+    first.content = first.content.slice(mark.length);
+    inline.meta = { isDone: filling !== " " };
+  }),
+);
+
+/** Read a formula in lines of its own. Without an end it ends with the paragraph: it may be on its way. */
+function blockOfMath(state, first, last, isSilent) {
+  const { blkIndent, bMarks, eMarks, sCount, src, tShift } = state;
+  const start = bMarks[first] + tShift[first];
+  const opening = src.slice(start, start + 2);
+  if (sCount[first] - blkIndent > 3 || !["\\[", "$$"].includes(opening)) return false;
+  const isAlone = src.slice(start + 2, eMarks[first]).trim() === "";
+  const gap = src.indexOf("\n\n", start);
+  let end = src.indexOf(FORMULA[opening], start + 2);
+  if (end < 0 || (gap >= 0 && gap < end)) {
+    if (!isAlone) return false;
+    end = gap < 0 ? src.length : gap;
+  } else end += 2;
+  let line = first;
+  while (line < last - 1 && eMarks[line] < end && sCount[line + 1] >= blkIndent) line += 1;
+  if ((eMarks[line] < end && !isAlone) || src.slice(end, eMarks[line]).trim()) return false;
+  if (isSilent) return true;
+  state.line = line + 1;
+  const token = state.push("math_block", "", 0);
+  token.content = state.getLines(first, line + 1, blkIndent, false);
+  token.map = [first, line + 1];
+  return true;
+}
+
 /** Return the elements for a text. `labels` are the words on the page: `copy`, `copied`, `code`, `table`. */
 export function draw(text, labels = {}) {
   const fragment = document.createDocumentFragment();
   const tokens = parsed(text);
   if (tokens) build(tokens, fragment, { ...LABELS, ...labels });
   else fragment.append(el("p", { class: "chatmemory-raw", dir: "auto" }, text));
+  for (const node of fragment.children) {
+    if (node.matches(MAY_CHANGE) || node.querySelector(MAY_CHANGE)) asDrawn.set(node, node.cloneNode(true));
+  }
   return fragment;
 }
 
@@ -68,7 +124,8 @@ export function draw(text, labels = {}) {
 export function redraw(element, text, labels = {}) {
   const drawn = [...draw(text, labels).childNodes];
   let same = 0;
-  while (same < drawn.length && withoutCopied(element.childNodes[same])?.isEqualNode(drawn[same])) same += 1;
+  const before = (node) => asDrawn.get(node) ?? node;
+  while (same < drawn.length && before(element.childNodes[same])?.isEqualNode(drawn[same])) same += 1;
   while (element.childNodes.length > same) element.lastChild.remove();
   element.append(...drawn.slice(same));
 }
@@ -85,7 +142,7 @@ function build(tokens, root, labels) {
   const open = [root];
   tokens.forEach((token, index) => {
     const here = open.at(-1);
-    if (token.type === "inline") build(token.children, here, labels);
+    if (token.type === "inline") build(token.children, token.meta ? task(token.meta, here) : here, labels);
     else if (token.hidden) return; // the paragraphs of a list without empty lines
     else if (token.nesting < 0) open.pop();
     else if (token.nesting > 0) {
@@ -127,11 +184,22 @@ function leaf(token, here, labels) {
       return [el("br")];
     case "hr":
       return [el("hr")];
+    case "math_block":
+      return [formula("div", token.content)];
+    case "math_inline":
+      return [formula("span", token.content)];
     case "image":
       return [image(token, here)];
     default:
       return here.closest?.("td, th") ? withBreaks(token.content) : [token.content];
   }
+}
+
+/** Return the label of a box, whose text names it. */
+function task({ isDone }, here) {
+  const label = el("label", {}, el("input", { type: "checkbox", checked: isDone, disabled: true }));
+  here.append(label);
+  return label;
 }
 
 /** Return the lines of a table's cell: Markdown has no other way to write several than HTML's. */
@@ -162,56 +230,31 @@ function safe(address) {
 
 function codeBlock({ content, info }, labels) {
   const language = info.trim().split(/\s/, 1)[0].slice(0, LONGEST_LANGUAGE);
-  const code = el("code", {}, content.replace(/\n$/, ""));
-  const shown = el("span", { "aria-live": "polite" }, labels.copy);
-  const button = el("button", { type: "button", class: "chatmemory-copy" }, shown);
-  let timer = 0;
-  button.addEventListener("click", async () => {
-    await copy(code);
-    shown.textContent = labels.copied;
-    button.dataset.before = labels.copy;
-    clearTimeout(timer);
-    timer = setTimeout(() => restore(button), COPIED_FOR);
-  });
+  const source = content.replace(/\n$/, "");
+  const code = el("code", {}, source);
+  offer(code, "chatmemory:code", { language, source });
   const name = language ? `${labels.code}: ${language}` : labels.code;
   return el(
     "div",
     { class: "chatmemory-code" },
-    el("div", { class: "chatmemory-code-head" }, el("span", {}, language), button),
+    el("div", { class: "chatmemory-code-head" }, el("span", {}, language), copyButton(labels, () => source)),
     el("pre", { tabindex: "0", role: "group", "aria-label": name, dir: "ltr" }, code),
   );
 }
 
-function restore(button) {
-  button.firstChild.textContent = button.dataset.before;
-  delete button.dataset.before;
+/** Return a formula as it was written. */
+function formula(tag, content) {
+  const element = el(tag, { class: "chatmemory-math", dir: "ltr" }, content);
+  const written = content.trim();
+  offer(element, "chatmemory:math", { source: written.slice(2, -2).trim(), isBlock: !written.startsWith("\\(") });
+  return element;
 }
 
-/** Return a node as it was drawn, whatever its buttons say now. */
-function withoutCopied(node) {
-  if (!node?.querySelector("[data-before]")) return node;
-  const drawn = node.cloneNode(true);
-  drawn.querySelectorAll("[data-before]").forEach(restore);
-  return drawn;
-}
-
-async function copy(code) {
-  try {
-    await navigator.clipboard.writeText(code.textContent);
-  } catch {
-    // Browsers offer the clipboard only to pages that came over HTTPS; the older way needs a selection.
-    getSelection().selectAllChildren(code);
-    document.execCommand("copy");
-  }
+/** Let the scripts of the page draw a part of an answer otherwise, once it is in the page. */
+function offer(element, name, detail) {
+  queueMicrotask(() => element.isConnected && element.dispatchEvent(new CustomEvent(name, { bubbles: true, detail })));
 }
 
 /** Return a box that scrolls what is wider than the page. */
 const scroller = (table, name) =>
   el("div", { class: "chatmemory-table", tabindex: "0", role: "group", "aria-label": name }, table);
-
-function el(tag, attributes = {}, ...children) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) if (value !== false) element.setAttribute(name, value);
-  element.append(...children);
-  return element;
-}

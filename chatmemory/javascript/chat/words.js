@@ -2,6 +2,7 @@
 
 export class Words {
   #texts;
+  #formats = new Map(); // of times, by their options
 
   constructor(root) {
     this.#texts = JSON.parse(root.querySelector('script[type="application/json"]').textContent);
@@ -21,6 +22,25 @@ export class Words {
 
   number(number) {
     return number.toLocaleString(this.language);
+  }
+
+  /** Return when something happened, in the browser's time zone; the year only of another one. */
+  time(moment) {
+    const isThisYear = new Date(moment).getFullYear() === new Date().getFullYear();
+    return this.#format({ year: isThisYear ? undefined : "numeric", month: "short", day: "numeric", hour: "numeric", minute: "2-digit" }, moment);
+  }
+
+  /** Return all that is known of when something happened. */
+  moment(moment) {
+    return this.#format({ dateStyle: "full", timeStyle: "long" }, moment);
+  }
+
+  /** To make a format takes far longer than to use it. */
+  #format(options, moment) {
+    const key = JSON.stringify(options);
+    const format = this.#formats.get(key) ?? new Intl.DateTimeFormat(this.language, options);
+    this.#formats.set(key, format);
+    return format.format(new Date(moment));
   }
 
   /** Return the reason for which a message left; the name of one that this page does not know. */
