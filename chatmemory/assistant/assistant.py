@@ -97,6 +97,7 @@ class Assistant:
         summarizer: Summarizer | None = None,
         title: bool = False,
         recall: Literal["preload"] | Recall | None = None,
+        stopped_answers: Literal["keep", "discard"] = "keep",
     ) -> None:
         """
         Args:
@@ -135,12 +136,14 @@ class Assistant:
                 tokens, for which the ``reserve`` is raised, or 1,000 tokens. A function looks up something else: it
                 takes the conversation, the message and the maximum number of tokens, and returns a
                 ``chatmemory.capabilities.Recalled`` or None. Only memories in Django's database recall something.
+            stopped_answers: what becomes of the text that a stream has given out of an answer when the turn is
+                interrupted. ``"keep"`` stores it as the answer, with ``AiMessage.is_stopped``; ``"discard"`` does not.
 
         Raises:
             TypeError: the model, the memory, a tool, a function or a number is something else.
             ImportError: a tool needs pydantic (extra ``assistant``), which is not installed.
             ValueError: a number is not above zero, ``turn_timeout`` is infinite, the limit of a tool is not below it,
-                or two tools have one name.
+                two tools have one name, or ``stopped_answers`` is something else.
         """
         if summarizer is not None and not callable(summarizer):
             raise TypeError(f"summarizer must be a function, but is: {type(summarizer).__name__}")
@@ -166,6 +169,9 @@ class Assistant:
         if recall not in (None, "preload") and not callable(recall):
             raise TypeError(f'recall must be "preload" or a function, but is: {recall!r:.100}')
         self._recall = recall
+        if stopped_answers not in ("keep", "discard"):
+            raise ValueError(f'stopped_answers must be "keep" or "discard", but is: {stopped_answers!r:.100}')
+        self._keeps_stopped = stopped_answers == "keep"
         if math.isinf(turn_timeout):
             raise ValueError("turn_timeout must be finite: a killed process blocks its conversation for so long")
         self._model = as_chat_model(model)
@@ -226,7 +232,7 @@ class Assistant:
         memory = self._memory(memory_id)
         if not isinstance(memory, ChatMemory):
             raise TypeError(f"the memory of {memory_id!r} must be a ChatMemory, but is: {_kind_of(memory)}")
-        if not isinstance(open_lease(memory, self._turn_timeout), LocalLease):
+        if not isinstance(self._open_lease(memory), LocalLease):
             return memory
         with self._lock:
             return self._memory_by_id.setdefault(memory_id, memory)
@@ -338,11 +344,14 @@ class Assistant:
     def interrupt(self, memory_id: Any) -> None:
         """End the current turn, in any process: for example, for a stop button.
 
-        The conversation is free at once. The turn itself ends with a ``TurnLostError``, whose ``interrupted`` is True:
-        a stream within seconds, any other turn when it next adds something. What it added before stays.
+        What the turn added before stays. What a stream has given out of the answer becomes the answer, with
+        ``AiMessage.is_stopped``, unless ``stopped_answers`` is ``"discard"``, or it is no text. The conversation is
+        free at once; if the turn runs in another process, when that has stored the answer, but within seconds. The
+        turn itself ends with a ``TurnLostError``, whose ``interrupted`` is True: a stream within seconds, any other
+        turn when it next adds something.
         """
         before_turn()
-        open_lease(self.memory(memory_id), self._turn_timeout).interrupt()
+        self._open_lease(self.memory(memory_id)).interrupt()
 
     ainterrupt = async_change(interrupt)
 
@@ -384,7 +393,7 @@ class Assistant:
         before_turn()
         memory = self.memory(memory_id)
         system = self._system_message(memory_id) if callable(self._system_message) else self._system_message
-        lease = open_lease(memory, self._turn_timeout)
+        lease = self._open_lease(memory)
         plan = Plan(
             system_message=None if system is None else SystemMessage(system),
             message=said,
@@ -403,6 +412,9 @@ class Assistant:
         )
         return Turn(lease, plan, self._model, self._tools, streaming=streaming, tasks=self._background)
 
+    def _open_lease(self, memory: ChatMemory) -> Lease:
+        return open_lease(memory, self._turn_timeout, keeps_stopped=self._keeps_stopped)
+
 
 def running_turn(conversation: Conversation) -> int | None:
     """Return the number of the turn that runs in a conversation now; None if none runs.
@@ -412,6 +424,13 @@ def running_turn(conversation: Conversation) -> int | None:
     from chatmemory.assistant.conversation_lease import ConversationLease
 
     return ConversationLease(conversation.memory, timeout=0).running()
+
+
+def is_stopping(conversation: Conversation) -> bool:
+    """Return whether a turn was interrupted that another process runs, and that may still store its answer."""
+    from chatmemory.assistant.conversation_lease import ConversationLease
+
+    return ConversationLease(conversation.memory, timeout=0).is_stopping()
 
 
 MemoryProvider: TypeAlias = Callable[[Any], ChatMemory]
@@ -437,19 +456,20 @@ def _kind_of(value: Any) -> str:
     return f"{type(value).__name__}{hint}"
 
 
-def open_lease(memory: ChatMemory, timeout: float) -> Lease:
+def open_lease(memory: ChatMemory, timeout: float, *, keeps_stopped: bool = False) -> Lease:
     """Return a lease on the turn of a memory of any kind, not taken yet.
 
     Args:
         memory: the memory.
         timeout: the seconds after which another may take over, unless the lease is renewed.
+        keeps_stopped: whether an interruption stores what was said of the answer.
     """
     if "chatmemory.models" in sys.modules:
         from chatmemory.assistant.conversation_lease import ConversationLease
 
-        if (lease := ConversationLease.of(memory, timeout)) is not None:
+        if (lease := ConversationLease.of(memory, timeout, keeps_stopped=keeps_stopped)) is not None:
             return lease
-    return LocalLease(memory)
+    return LocalLease(memory, keeps_stopped=keeps_stopped)
 
 
 def memory_of_row(given: Any) -> ChatMemory | None:

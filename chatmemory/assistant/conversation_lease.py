@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import logging
+import os
+import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from functools import cache
 from typing import Any
+from weakref import WeakSet
 
 from django.db import connections, transaction
 from django.db.models import F, Q, QuerySet
@@ -34,11 +38,15 @@ from chatmemory.database.conversation_memory import ConversationMemory
 from chatmemory.database.idempotency import note_answer, places
 from chatmemory.database.new_messages import NewMessages
 from chatmemory.database.reading import MemoryBound, pages, rows_of
+from chatmemory.database.statements import Key
 from chatmemory.models import Conversation, Origin, WrittenBy
 from chatmemory.stores import DjangoChatMemoryStore
 
 # The messages, from the first on, that a title is made of.
 _TITLED_BY = 6
+
+_LONGEST_STOP = 3.0
+"""Seconds for which an interrupted turn of another process keeps its place, to store what was said of its answer."""
 
 _logger = logging.getLogger("chatmemory.assistant")
 
@@ -48,14 +56,21 @@ class ConversationLease(Lease):
 
     A turn adds messages under the lock of the row, and only if the number is still its own: a process that was taken
     for dead cannot speak in between.
+
+    The numbers of turns are even. That of a turn which was interrupted is one more. If it runs in another process, it
+    may store what was said of its answer until ``turn_until``, and after that until there is another turn.
     """
 
-    def __init__(self, memory: ConversationMemory | WindowChatMemory, timeout: float) -> None:
+    def __init__(
+        self, memory: ConversationMemory | WindowChatMemory, timeout: float, *, keeps_stopped: bool = False
+    ) -> None:
         """
         Args:
             memory: a memory in Django's database.
             timeout: the seconds that the turn lasts unless it is renewed.
+            keeps_stopped: see ``Lease``.
         """
+        super().__init__(keeps_stopped=keeps_stopped)
         self.name = repr(memory.id)
         self._memory = memory
         self.timeout = timeout
@@ -65,17 +80,19 @@ class ConversationLease(Lease):
         self._held_since = -float("inf")
         """The moment of this process's clock at which the turn was last taken or renewed."""
         self._has_rested = False
+        self._adding = threading.RLock()
+        """Held while the turn adds to the memory, so that no interruption stores once more what is being stored."""
         self._added_to: Conversation | None = None
         """The row after the last addition; None if nothing was added that others see."""
         self._has_answered = False
 
     @classmethod
-    def of(cls, memory: ChatMemory, timeout: float) -> ConversationLease | None:
+    def of(cls, memory: ChatMemory, timeout: float, *, keeps_stopped: bool = False) -> ConversationLease | None:
         """Return a turn for a memory; None if the memory is not in Django's database."""
         if isinstance(memory, ConversationMemory):
-            return cls(memory, timeout)
+            return cls(memory, timeout, keeps_stopped=keeps_stopped)
         if isinstance(memory, WindowChatMemory) and isinstance(memory.store, DjangoChatMemoryStore):
-            return cls(memory, timeout)
+            return cls(memory, timeout, keeps_stopped=keeps_stopped)
         return None
 
     def try_take(self) -> bool:
@@ -86,7 +103,7 @@ class ConversationLease(Lease):
             self._held_since = time.monotonic()
             # A transaction of the caller's would hide this from others, and hold the row while the model thinks.
             with transaction.atomic(using=self._key.database, durable=True):
-                if not is_free.update(turn=F("turn") + 1, turn_until=self._end()):
+                if not is_free.update(turn=F("turn") + 2 - F("turn") % 2, turn_until=self._end(self.timeout)):
                     return 0
                 return row.values_list("turn", flat=True).get()
 
@@ -103,14 +120,22 @@ class ConversationLease(Lease):
             ) from None
         if not self._number and not row.exists():
             self._target().change(lambda change: None)  # makes the row, if that is allowed
+        if self._number:
+            _held.add(self)
         return bool(self._number)
 
     def renew(self) -> None:
         row = self._row()
         now = time.monotonic()
-        if not retry(self._key.database, lambda: row.filter(turn=self._number).update(turn_until=self._end())):
+        until = self._end(self.timeout)
+        if not retry(self._key.database, lambda: row.filter(turn=self._number).update(turn_until=until)):
             raise self._lost(row.exists())
         self._held_since = now
+
+    def look(self) -> None:
+        row = self._row()
+        if not retry(self._key.database, row.filter(turn=self._number).exists):
+            raise self._lost(row.exists())
 
     def release(self) -> None:
         row = self._row().filter(turn=self._number)
@@ -123,6 +148,7 @@ class ConversationLease(Lease):
             _logger.exception("The turn of conversation %s could not be released", self.name)
         finally:
             self._number = 0
+            _held.discard(self)
             self.rest()
 
     def rest(self) -> None:
@@ -137,17 +163,40 @@ class ConversationLease(Lease):
             close_if_dead(connection)
 
     def interrupt(self) -> None:
+        for held in _held.of(self._key):
+            held.keep()
         row = self._row().filter(turn_until__isnull=False)
-        retry(self._key.database, lambda: row.update(turn=F("turn") + 1, turn_until=None))
+        number = row.values_list("turn", flat=True).first()
+        if number is not None and not number % 2:  # it runs in another process
+            until = self._end(_LONGEST_STOP) if self._keeps_stopped else None
+            retry(self._key.database, lambda: row.filter(turn=number).update(turn=number + 1, turn_until=until))
 
     def interrupt_own(self) -> None:
-        if number := self._number:
-            row = self._row().filter(turn=number, turn_until__isnull=False)
-            retry(self._key.database, lambda: row.update(turn=F("turn") + 1, turn_until=None))
+        self.keep()
+
+    def keep(self) -> Added | None:
+        with self._adding:
+            if number := self._number:
+                self._is_stopped = True
+                answer = self._stopped_answer()
+                if answer is None:
+                    ends = self._row().filter(turn__in=(number, number + 1), turn_until__isnull=False)
+                    retry(self._key.database, lambda: ends.update(turn=number + 1, turn_until=None))
+                else:
+                    with suppress(TurnLostError, Conversation.DoesNotExist):  # nothing more may be added
+                        self._kept = self.add([answer], answers=self.answers, ends=True)
+                self._number = 0
+        return self._kept
 
     def running(self) -> int | None:
         """Return the number of the current turn of the conversation; None if there is none."""
-        return self._row().filter(turn_until__gt=UtcNow()).values_list("turn", flat=True).first()
+        number = self._row().filter(turn_until__gt=UtcNow()).values_list("turn", flat=True).first()
+        return None if number is None else number - number % 2
+
+    def is_stopping(self) -> bool:
+        """Return whether a turn was interrupted that may still store what was said of its answer."""
+        number = self._row().filter(turn_until__gt=UtcNow()).values_list("turn", flat=True).first()
+        return number is not None and number % 2 == 1
 
     def messages(self) -> list[ChatMessage]:
         return self._memory.messages()
@@ -211,7 +260,7 @@ class ConversationLease(Lease):
             if answers is not None:
                 note_answer(conversation, answers)
             if ends:  # a transaction of its own would be one more write to the disk
-                self._row().update(turn_until=None)
+                self._row().update(turn=number + self._is_stopped, turn_until=None)
 
         def go_on(change: Change) -> None:
             nonlocal later
@@ -222,9 +271,12 @@ class ConversationLease(Lease):
         writers: dict[str, str] = dict.fromkeys(ChatMessageType, WrittenBy.ASSISTANT)
         writers[ChatMessageType.USER] = written_by
         new = NewMessages(messages, copy_of=copy_of, written_by=writers)
-        change = self._add(new, idempotency_key=idempotency_key, precondition=check, most=most, also=go_on)
-        if ends:
-            self._number = 0
+        with self._adding:
+            number = self._number
+            change = self._add(new, idempotency_key=idempotency_key, precondition=check, most=most, also=go_on)
+            self._said.clear()
+            if ends:
+                self._number = 0
         # Only a test case has a transaction here.
         last_change = change if later is None or later.change is None else later.change
         self._added_to = None if connections[self._key.database].in_atomic_block else last_change.conversation
@@ -373,7 +425,10 @@ class ConversationLease(Lease):
         known = self._memory.conversation if isinstance(self._memory, ConversationMemory) else conversation
         # It may have been anonymised while this turn waited for another.
         is_anonymised = conversation.owner_id is None and vars(known).get("owner_id") is not None
-        if conversation.turn != self._number or is_anonymised:
+        is_own = conversation.turn == self._number
+        if self._is_stopped and conversation.turn_until is not None:
+            is_own |= conversation.turn == self._number + 1
+        if not is_own or is_anonymised:
             raise self._lost(not conversation._state.adding)
 
     def _lost(self, exists: bool) -> TurnLostError:
@@ -382,7 +437,7 @@ class ConversationLease(Lease):
             f"took it over because this one gave no sign of life for {self.timeout:g} seconds: turn_timeout must be "
             "longer than any call of the model or of a tool.",
             # Before the time is up nobody can have taken it over.
-            interrupted=exists and time.monotonic() - self._held_since < self.timeout,
+            interrupted=exists and (self._is_stopped or time.monotonic() - self._held_since < self.timeout),
         )
 
     def _row(self) -> QuerySet[Conversation]:
@@ -390,8 +445,37 @@ class ConversationLease(Lease):
             self._key = self._target().key
         return Conversation.objects.using(self._key.database).filter(**self._key.columns)
 
-    def _end(self) -> Any:
-        return UtcNow() + timedelta(seconds=self.timeout)
+    def _end(self, seconds: float) -> Any:
+        return UtcNow() + timedelta(seconds=seconds)
+
+
+class _Held:
+    """The turns that run in this process."""
+
+    def __init__(self) -> None:
+        self._begin()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._begin)  # a child runs none of its parent's turns
+
+    def _begin(self) -> None:
+        self._lock = threading.Lock()
+        self._leases: WeakSet[ConversationLease] = WeakSet()
+
+    def add(self, lease: ConversationLease) -> None:
+        with self._lock:
+            self._leases.add(lease)
+
+    def discard(self, lease: ConversationLease) -> None:
+        with self._lock:
+            self._leases.discard(lease)
+
+    def of(self, key: Key) -> list[ConversationLease]:
+        """Return those of a conversation."""
+        with self._lock:
+            return [lease for lease in self._leases if lease._key == key]
+
+
+_held = _Held()
 
 
 @cache

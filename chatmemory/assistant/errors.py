@@ -19,7 +19,7 @@ class ConversationBusyError(AssistantError):
 class TurnLostError(AssistantError):
     """The turn was interrupted, or another one took over, because it gave no sign of life within ``turn_timeout``.
 
-    Nothing more of this turn was added.
+    Nothing more of this turn was added, apart from what its caller has of an answer that was interrupted.
     """
 
     interrupted: bool

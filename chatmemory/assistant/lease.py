@@ -16,7 +16,7 @@ from chatmemory.assistant.tool_arguments import ToolContext
 from chatmemory.core.entries import Entry
 from chatmemory.core.eviction import Retained
 from chatmemory.core.memory import ChatMemory, WindowChatMemory
-from chatmemory.core.messages import AiMessage, ChatMessage, UserMessage
+from chatmemory.core.messages import STOPPED, AiMessage, ChatMessage, UserMessage
 from chatmemory.core.summaries import Summarizer
 from chatmemory.core.tokens import OpenAiTokenCountEstimator, stored_count, tokens_of_request
 from chatmemory.core.window import Window, WindowKind
@@ -82,6 +82,51 @@ class Lease(ABC):
     timeout: float
     """The seconds after which it may be taken over, unless it is renewed: no killed process blocks for longer."""
 
+    def __init__(self, *, keeps_stopped: bool) -> None:
+        """
+        Args:
+            keeps_stopped: whether an interruption stores what was said of the answer.
+        """
+        self._keeps_stopped = keeps_stopped
+
+        self.answers: str | None = None
+        """The idempotency key of the message that the turn answers."""
+
+        self._said: list[str] = []
+        """The deltas of an answer that is not stored yet."""
+
+        self._is_stopped = False
+        """Whether the turn was interrupted in this process."""
+
+        self._kept: Added | None = None
+
+    def say(self, delta: str) -> None:
+        """Note a delta of the answer's text, right before the caller gets it; an empty one only looks.
+
+        Raises:
+            TurnLostError: the turn was interrupted in this process, so nobody may read on.
+        """
+        if delta and self._keeps_stopped:
+            self._said.append(delta)
+        if self._is_stopped:  # looked at last: an interruption first says so, and then reads what was said
+            raise TurnLostError(f"The turn of conversation {self.name} was interrupted.", interrupted=True)
+
+    def _stopped_answer(self) -> AiMessage | None:
+        """Return what was said as an answer that was stopped; None if it says nothing."""
+        # The other half of a character may not have come.
+        text = "".join(self._said).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
+        return AiMessage(text, attributes={STOPPED: True}) if text.strip() else None
+
+    @abstractmethod
+    def keep(self) -> Added | None:
+        """End this turn if it is still under way or was interrupted, and store what was said of the answer.
+
+        Any thread may call it while another works on the turn.
+
+        Returns:
+            what was stored, by this call or an earlier one; None if nothing was.
+        """
+
     @abstractmethod
     def try_take(self) -> bool:
         """Take the turn, unless another has it, and return whether it is taken."""
@@ -92,6 +137,14 @@ class Lease(ABC):
 
         Raises:
             TurnLostError: another has taken over.
+        """
+
+    @abstractmethod
+    def look(self) -> None:
+        """Raise an error if the turn is over.
+
+        Raises:
+            TurnLostError: it was interrupted, or another has taken over.
         """
 
     @abstractmethod
@@ -259,7 +312,8 @@ class LocalLease(Lease):
 
     timeout = float("inf")  # no process is left that could take it over
 
-    def __init__(self, memory: ChatMemory) -> None:
+    def __init__(self, memory: ChatMemory, *, keeps_stopped: bool) -> None:
+        super().__init__(keeps_stopped=keeps_stopped)
         self._memory = memory
         self.name = repr(memory.id)
         # A provider may build a memory anew each time, on the same store.
@@ -278,17 +332,30 @@ class LocalLease(Lease):
         if self._slot.holder is not self:
             raise TurnLostError(f"The turn of conversation {self.name} was interrupted.", interrupted=True)
 
+    def look(self) -> None:
+        self.renew()
+
     def release(self) -> None:
         with self._slot.lock:
             if self._slot.holder is self:
                 self._slot.holder = None
 
     def interrupt(self) -> None:
-        with self._slot.lock:
-            self._slot.holder = None
+        if (holder := self._slot.holder) is not None:
+            holder.keep()
 
     def interrupt_own(self) -> None:
-        self.release()
+        self.keep()
+
+    def keep(self) -> Added | None:
+        with self._slot.lock:
+            if self._slot.holder is self:
+                self._is_stopped = True
+                self._slot.holder = None
+                if (answer := self._stopped_answer()) is not None:
+                    self._memory.add(answer)
+                    self._kept = Added((answer,))
+        return self._kept
 
     def messages(self) -> list[ChatMessage]:
         return self._memory.messages()
@@ -310,6 +377,7 @@ class LocalLease(Lease):
         with self._slot.lock:
             self.renew()
             self._memory.add(*messages)
+            self._said.clear()
         return Added(tuple(messages))
 
     def make_room(self, error: ContextTooLongError) -> Added | None:

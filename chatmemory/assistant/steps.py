@@ -137,6 +137,7 @@ def turn_steps(turn: Lease, plan: Plan, runs_together: Callable[[], bool]) -> St
     if opening.answer is not None:
         yield opening.answer
         return
+    turn.answers = opening.key
     question = opening.question
     results: list[ToolExecutionResultMessage] = []
     beside = _Beside()
@@ -152,7 +153,7 @@ def turn_steps(turn: Lease, plan: Plan, runs_together: Callable[[], bool]) -> St
         if answer.tool_execution_requests and invocations == plan.max_invocations:
             break
         if not answer.tool_execution_requests:
-            added: Added = yield Do(partial(turn.add, [answer], answers=opening.key, ends=True))
+            added: Added = yield Do(partial(turn.add, [answer], answers=turn.answers, ends=True))
             yield replace(added, usage=answered.usage)
             yield answer
             return

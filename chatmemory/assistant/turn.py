@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from chatmemory.assistant.background import BackgroundTasks
 from chatmemory.assistant.calls import Call
-from chatmemory.assistant.errors import ContextTooLongError, ModelError
+from chatmemory.assistant.errors import ContextTooLongError, ModelError, TurnLostError
 from chatmemory.assistant.lease import Added, Lease
 from chatmemory.assistant.model import Answered, ChatModel, Thinking, Usage, as_answered, usage_told_by
 from chatmemory.assistant.steps import Ask, Do, Pause, Plan, RunTools, ToolCall, turn_steps
@@ -26,8 +27,10 @@ if TYPE_CHECKING:
 TurnEvent: TypeAlias = "str | Thinking | Added | AiMessage"
 """A delta of text or thinking, stored messages, or, last, the answer."""
 
-_LONGEST_DEAFNESS = 3.0
-"""Seconds after which an interrupted turn stops reading the model's deltas, in any process."""
+_LONGEST_DEAFNESS = 1.0
+"""Seconds after which a turn that another process has interrupted stops reading the model's deltas."""
+
+_logger = logging.getLogger("chatmemory.assistant")
 
 
 class Turn:
@@ -59,6 +62,9 @@ class Turn:
         self._is_async = False
         self._begun: Ask | None = None
         self._renewing = threading.Lock()
+
+        self.is_read = True
+        """Whether the caller gives out the deltas as they come: what nobody has read is not kept if it is stopped."""
 
         self.added: list[Added] = []
         """The messages that were stored before the model is asked, such as the user's."""
@@ -108,7 +114,10 @@ class Turn:
         self._lease.release()
 
     def interrupt(self) -> None:
-        """End this turn, if it is still under way, while another thread or task runs it; a turn after it goes on."""
+        """End this turn, if it is still under way, while another thread or task runs it; a turn after it goes on.
+
+        What the caller has of the answer is stored, unless the assistant discards it.
+        """
         self._lease.interrupt_own()
 
     def events(self) -> Generator[TurnEvent, None, None]:
@@ -141,6 +150,10 @@ class Turn:
                             yield added
                         case answer:
                             break
+            except TurnLostError:
+                if (kept := self._keep()) is not None:
+                    yield kept
+                raise
             finally:
                 self._lease.release()
             yield from self._said_before(answer)
@@ -176,6 +189,10 @@ class Turn:
                         case answer:
                             is_released = True
                             break
+            except TurnLostError:
+                if (kept := await run_to_the_end(self._keep)) is not None:
+                    yield kept
+                raise
             finally:
                 if not is_released:
                     await run_to_the_end(self._lease.release)
@@ -224,15 +241,25 @@ class Turn:
                 task.cancel()
             await asyncio.wait(tasks)
 
-    def _renew(self) -> None:
+    def _keep(self) -> Added | None:
+        """Store what the caller has of the answer if the turn was interrupted, and return it."""
+        try:
+            return self._do(self._lease.keep)  # type: ignore[no-any-return]
+        except Exception:  # the caller is told in any case that the turn is over
+            _logger.exception("What was said in conversation %s before it was stopped is lost", self._lease.name)
+            return None
+        finally:
+            self._lease.rest()
+
+    def _check(self, check: Callable[[], None]) -> None:
         with self._renewing:  # tools in several threads begin when they like
-            self._do(self._lease.renew)
+            self._do(check)
             self._lease.rest()
 
     def _renewal(self) -> Callable[[], None]:
         """Return a function for a tool's thread to call first, so that the tool's time of waiting is not counted."""
-        pulse = _Pulse(self._lease.timeout)
-        return lambda: self._renew() if pulse.is_due() else None
+        pulse = _Pulse(self._lease)
+        return lambda: self._check(self._lease.renew) if pulse.due() else None
 
     def _said_before(self, answer: AiMessage) -> Sequence[str]:
         """Return the text to stream if the answer was stored before and the model is not asked again."""
@@ -265,13 +292,14 @@ class Turn:
         if not self._streaming:
             return as_answered(self._model.chat(messages, self._tools.specifications))
         deltas = self._model.stream(messages, self._tools.specifications)
-        pulse = _Pulse(self._lease.timeout)
+        pulse = _Pulse(self._lease)
         last: Any = None
         try:
             for last in deltas:
                 if isinstance(last, (str, Thinking)):
-                    if pulse.is_due():
-                        self._renew()
+                    if (check := pulse.due()) is not None:
+                        self._check(check)
+                    self._say(last)
                     if _is_something(last):
                         self._has_deltas = True
                         yield last
@@ -287,13 +315,14 @@ class Turn:
             yield as_answered(await self._model.achat(messages, self._tools.specifications))
             return
         deltas = self._model.astream(messages, self._tools.specifications)
-        pulse = _Pulse(self._lease.timeout)
+        pulse = _Pulse(self._lease)
         last: Any = None
         try:
             async for last in deltas:
                 if isinstance(last, (str, Thinking)):
-                    if pulse.is_due():
-                        await run_to_the_end(self._renew)
+                    if (check := pulse.due()) is not None:
+                        await run_to_the_end(self._check, check)
+                    self._say(last)
                     if _is_something(last):
                         self._has_deltas = True
                         yield last
@@ -301,23 +330,30 @@ class Turn:
             call.usage = await _aleave(deltas)
         yield _whole(last)
 
+    def _say(self, delta: str | Thinking) -> None:
+        self._lease.say(delta if isinstance(delta, str) and self.is_read else "")
+
 
 class _Pulse:
-    """A clock for the renewals of a turn while an answer comes in deltas.
+    """A clock for the renewals of a turn while an answer comes in deltas, and for looks in between.
 
-    A renewal also shows whether the turn was interrupted.
+    Both show whether the turn was interrupted. A renewal writes, and a look only reads.
     """
 
-    def __init__(self, timeout: float) -> None:
-        self._interval = min(timeout / 4, _LONGEST_DEAFNESS)
-        self._last = time.monotonic()
+    def __init__(self, lease: Lease) -> None:
+        self._lease = lease
+        self._renewed = self._looked = time.monotonic()
 
-    def is_due(self) -> bool:
+    def due(self) -> Callable[[], None] | None:
+        """Return what to do now, if anything."""
         now = time.monotonic()
-        if now - self._last < self._interval:
-            return False
-        self._last = now
-        return True
+        if now - self._renewed >= self._lease.timeout / 4:
+            self._renewed = self._looked = now
+            return self._lease.renew
+        if now - self._looked >= _LONGEST_DEAFNESS:
+            self._looked = now
+            return self._lease.look
+        return None
 
 
 def _is_something(delta: str | Thinking) -> bool:

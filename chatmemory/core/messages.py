@@ -17,6 +17,9 @@ from chatmemory.core.exceptions import InvalidValueError
 # Shared by all messages without attributes, because it is immutable.
 _NO_ATTRIBUTES = FrozenDict()
 
+STOPPED = "stopped"
+"""The attribute, True, of an answer that its user stopped: the text is what the user has read."""
+
 
 class ChatMessageType(StrEnum):
     """The ``type`` of a message in JSON and in its row."""
@@ -159,6 +162,11 @@ class AiMessage(ChatMessage):
             thinking=thinking,
             attributes=_attributes(attributes),
         )
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether its user stopped it, so that the text may end in the middle of a sentence."""
+        return self.attributes.get(STOPPED) is True
 
 
 @dataclass(frozen=True, repr=False, init=False)

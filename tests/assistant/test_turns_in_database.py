@@ -599,4 +599,4 @@ class TestProcesses:
             answer = of(conversation, ScriptedModel("Hello"), wait_timeout=60).chat(1, "Hi")
         assert answer == AiMessage("Hello")
         assert history(conversation) == [UserMessage("killed 0"), UserMessage("Hi"), AiMessage("Hello")]
-        assert Conversation.objects.get().turn == 2
+        assert Conversation.objects.get().turn == 4

@@ -437,10 +437,13 @@ class TestOneTurnAtATime:
             asyncio.run(assistant.ainterrupt("default"))
         else:
             assistant.interrupt("default")
-        assert assistant.chat("default") == AiMessage("Hello")
+        stopped = AiMessage("Once", attributes={"stopped": True})
+        assert assistant.chat("default", "Well?") == AiMessage("Hello")
         with pytest.raises(TurnLostError, match="interrupted"):
             list(events)
-        assert assistant.memory("default").messages() == [UserMessage("Hi"), AiMessage("Hello")]
+        assert assistant.memory("default").messages() == [
+            *[UserMessage("Hi"), stopped, UserMessage("Well?"), AiMessage("Hello")]
+        ]
 
     def test_tasks_take_turns(self) -> None:
         assistant = Assistant(ScriptedModel(*"abcdef"), memory=memory())

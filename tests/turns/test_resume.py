@@ -110,7 +110,8 @@ class TestFollow:
             assert api.delete(url(conversation, "turns/")).status_code == 204
             chunks = chunks_in([beginning, *parts])
         assert first[-1]["type"] == chunks[-1]["type"] == "abort"
-        assert said(conversation) == ["Hello"]
+        assert texts_of(first) == texts_of(chunks) == "Half "
+        assert said(conversation) == ["Hello", "Half "]
 
     def test_a_comment_comes_while_nothing_is_stored(
         self, api: Client, conversation: Conversation, monkeypatch: pytest.MonkeyPatch
@@ -206,7 +207,7 @@ class TestBusy:
             gate.go.set()
             assert ask(api, conversation, None).json()["answer"]["text"] == "Half whole"
         assert first[-1]["type"] == "abort"
-        assert said(conversation) == ["Hello", "Something else", "Half whole"]
+        assert said(conversation) == ["Hello", "Half ", "Something else", "Half whole"]
 
     def test_no_connection_is_in_a_transaction_afterwards(self, api: Client, conversation: Conversation) -> None:
         chunks_of(stream(api, conversation, "Hello"))

@@ -154,7 +154,7 @@ def test_who_goes_away_interrupts_the_turn_if_they_asked_for_that(site: Site) ->
     site.signals.give("interrupted")
     wait_until(lambda: site.signals.has("interrupted.over"), "the model goes on")
     assert site.other.request("POST", site.turns, {"message": "Next"}).json()["answer"]["text"] == "Re: Next"
-    assert site.history() == ["wait interrupted", "Next", "Re: Next"]
+    assert site.history() == ["wait interrupted", "One ", "Next", "Re: Next"]
 
 
 def test_a_late_goodbye_does_not_interrupt_the_turn_of_somebody_else(site: Site) -> None:
@@ -190,10 +190,15 @@ def test_another_process_stops_a_turn(site: Site) -> None:
     with open_stream(site.door, site.turns, "talk stopped") as stream:
         assert stream.piece() == "word "
         assert site.other.request("DELETE", site.turns).status == 204
-        assert [part["type"] for part in stream][-1] == "abort"
+        stored = site.history()
+        parts = list(stream)
+        assert parts[-1]["type"] == "abort"
         assert not site.signals.has("stopped")  # the model would go on still
     wait_until(lambda: site.signals.has("stopped.over"), "the model goes on")
-    assert site.history() == ["talk stopped"]
+    # The process that runs it stored what the reader had, before the other one said that it was stopped.
+    said = "word " + "".join(part["delta"] for part in parts if part["type"] == "text-delta")
+    assert site.history() == stored == ["talk stopped", said]
+    assert parts[-4]["messageMetadata"]["stopped"] is True
 
 
 def test_another_process_follows_a_turn(site: Site) -> None:

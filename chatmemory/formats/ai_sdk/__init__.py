@@ -20,6 +20,8 @@ and of an answer (``steps``) in ``metadata``, of calls, results and files in the
 because a stream knows it only after the reasoning part has ended; ``from_ai_sdk`` also reads it where the AI SDK's own
 Anthropic provider puts it.
 
+The ``metadata`` of a message whose answer its user stopped also has ``"stopped": true``, for pages.
+
 Not kept by ``from_ai_sdk``: IDs of messages, titles, file names, metadata of others, and parts that say nothing to a
 model (``source-url``, ``source-document``, ``custom``, ``data-…``). Several texts of an answer become one, several
 thoughts are joined by line breaks. What speaks behind a tool's output begins a new answer. A call whose input was still

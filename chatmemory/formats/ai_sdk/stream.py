@@ -14,6 +14,7 @@ from typing import Any
 from chatmemory.core.contents import TextContent
 from chatmemory.core.json_text import dumps
 from chatmemory.core.messages import (
+    STOPPED,
     AiMessage,
     ChatMessage,
     ToolExecutionRequest,
@@ -143,6 +144,8 @@ class UIMessageStream:
             chunks.append(_tool("input-available", call.id, rest, toolName=request.name or "", input=input))
         if (rest_of_step := step_rest(message)) is not None:
             metadata = kept({"steps": {str(self._step): rest_of_step}})
+            if message.is_stopped:
+                metadata[STOPPED] = True
             chunks.append({"type": "message-metadata", "messageMetadata": metadata})
         self._count += 1
         self._is_speaking = False

@@ -7,7 +7,7 @@ from typing import Any
 
 from chatmemory.core.arguments import tuple_of
 from chatmemory.core.messages import AiMessage, ChatMessage, CustomMessage, ToolExecutionResultMessage, UserMessage
-from chatmemory.formats.ai_sdk.content_parts import attributes_of, content_part, kept
+from chatmemory.formats.ai_sdk.content_parts import KEY, attributes_of, content_part, kept
 from chatmemory.formats.ai_sdk.stream import Chunk, UIMessageStream
 from chatmemory.formats.validity import Repair
 
@@ -103,8 +103,8 @@ def _apply(chunk: Chunk, message: dict[str, Any]) -> None:
             parts[-1]["text"] += chunk["delta"]
         case "message-metadata":
             metadata = message.setdefault("metadata", kept({"steps": {}}))
-            for key, rest in chunk["messageMetadata"].items():
-                metadata[key]["steps"] |= rest["steps"]
+            steps = metadata[KEY]["steps"] | chunk["messageMetadata"][KEY]["steps"]
+            metadata |= chunk["messageMetadata"] | kept({"steps": steps})
         case "tool-input-available":
             call = {key: chunk[key] for key in ("toolName", "toolCallId", "input")}
             parts.append({"type": "dynamic-tool", **call, "state": "input-available"})

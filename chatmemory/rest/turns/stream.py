@@ -15,14 +15,15 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from django.db import connections
 from django.utils.translation import get_language, override
 from django.utils.translation import gettext_noop as _
 
 from chatmemory.assistant import Added, Thinking, Turn, TurnLostError
-from chatmemory.assistant.assistant import running_turn
+from chatmemory.assistant.assistant import is_stopping, running_turn
 from chatmemory.assistant.turn import TurnEvent
 from chatmemory.core.asynchronous import iterate_in_thread, start_task
-from chatmemory.core.messages import ChatMessage
+from chatmemory.core.messages import AiMessage, ChatMessage
 from chatmemory.database.change import MemorySize
 from chatmemory.database.connections import close_all, give_back
 from chatmemory.database.reading import rows_of
@@ -253,6 +254,17 @@ def turn_to_follow(conversation: Conversation) -> int | None:
     return None
 
 
+def wait_until_stopped(conversation: Conversation) -> None:
+    """Wait until a turn that was interrupted, and runs in another process, has stored what was said of its answer.
+
+    It has a few seconds for that.
+    """
+    # Within a transaction, nobody else sees the interruption.
+    while not connections[conversation._state.db or "default"].in_atomic_block and is_stopping(conversation):
+        give_back()
+        time.sleep(_LOOK_AGAIN / 3)
+
+
 def follow(stream: TurnStream, conversation: Conversation, number: int) -> Iterator[bytes]:
     """Yield the stream of a turn that runs now, as far as its rows show.
 
@@ -304,7 +316,8 @@ def _looks(stream: TurnStream, conversation: Conversation, number: int) -> Itera
             event += stream.memory(MemorySize.of(conversation), added, evicted)
             version = conversation.version
         if last is not None and is_answer(last.message):
-            yield event + stream.end()
+            is_stopped = isinstance(last.message, AiMessage) and last.message.is_stopped
+            yield event + stream.end(TurnLostError(interrupted=True) if is_stopped else None)
             return
         if running != number:
             is_interrupted = conversation.turn != number

@@ -173,6 +173,7 @@ class TurnAnswer:
 
     def wait(self, turn: Turn) -> None:
         """Run the turn to its end."""
+        turn.is_read = False
         try:
             for event in turn.events():
                 self._take(event)

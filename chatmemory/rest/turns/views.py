@@ -28,7 +28,15 @@ from chatmemory.rest.access import writer
 from chatmemory.rest.problems import NotFound, invalid
 from chatmemory.rest.serializers import ChangeSerializer, CountField, MessageField, WholeNumberField, read_one
 from chatmemory.rest.turns.history import last_question, turns_to_data
-from chatmemory.rest.turns.stream import TaskDelivery, ThreadDelivery, TurnStream, afollow, follow, turn_to_follow
+from chatmemory.rest.turns.stream import (
+    TaskDelivery,
+    ThreadDelivery,
+    TurnStream,
+    afollow,
+    follow,
+    turn_to_follow,
+    wait_until_stopped,
+)
 from chatmemory.rest.turns.taking import take_turn
 from chatmemory.rest.views.viewset import ChatMemoryViewSet, call, record_change, record_read
 from chatmemory.staff import READ_TEXT, WRITE_TEXT
@@ -225,11 +233,13 @@ class TurnViewSet(ChatMemoryViewSet):
     def stop(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
         """Stop the turn that is under way.
 
-        What it has added stays. Nothing is done if none is under way.
+        What it has added stays. The text that its stream has sent of the answer becomes the answer, with the attribute
+        `stopped`, unless the site discards such answers. Nothing is done if none is under way.
         """
         conversation = self.conversation()
         record_change(request, conversation, {})
         self._assistant().interrupt(conversation)
+        wait_until_stopped(conversation)
         return Response(status=status.HTTP_204_NO_CONTENT)
 
     @call("followTurn", READ_TEXT, users=True, statuses={204: "No turn is under way."}, streams=True)
