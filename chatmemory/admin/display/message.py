@@ -297,6 +297,9 @@ class ShownMessage:
     is_error: bool = False
     """Whether the tool failed."""
 
+    is_stopped: bool = False
+    """Whether the answer was stopped by its user."""
+
     problem: str = ""
     """The reason why the row cannot be read; empty if it can."""
 
@@ -389,6 +392,8 @@ def shown(row: Message, *, with_text: bool = True, most: int | None = LONGEST_SH
         return _cut(ShownMessage(row=row, role=role, parts=[Passage(text=row.text)], problem=short(str(error))), most)
     whole = ShownMessage(row=row, role=role, parts=list(parts_of(message)))
     match message:
+        case AiMessage():
+            whole = replace(whole, is_stopped=message.is_stopped)
         case UserMessage():
             whole = replace(whole, name=short(message.name))
         case ToolExecutionResultMessage():

@@ -13,8 +13,9 @@ export function bubble(item, words, isSummarised) {
   const below = footer(item, words);
   const children = body(item, words, below);
   const isEmpty = children.length === 0;
-  const { cut_off: cutOff } = item.message.attributes ?? {};
+  const { cut_off: cutOff, stopped } = item.message.attributes ?? {};
   if (cutOff) children.push(el("p", { class: "chatmemory-gone" }, words.say("cut-off", { reason: cutOff })));
+  if (stopped === true) children.push(el("p", { class: "chatmemory-gone" }, words.say("was-stopped")));
   // Where there are only calls, their results say the same.
   if (isGone && (textOf(item) || item.type !== "AI")) below.append(el("p", { class: "chatmemory-gone" }, whyGone(item, words, isSummarised)));
   children.push(below);

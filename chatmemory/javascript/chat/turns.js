@@ -138,7 +138,7 @@ export class Turns extends EventTarget {
         await this.#throughBreaks(() => ask(signal), { again: () => goOn(signal), signal });
         this.#said = null;
       },
-      () => this.#take(said, stored),
+      { again: () => this.#take(said, stored), isStored, onStored: stored },
     );
     if (!this.isBusy) this.#lookAgain();
   }
@@ -177,7 +177,7 @@ export class Turns extends EventTarget {
     }
   }
 
-  async #while(work, again = () => this.#take(null)) {
+  async #while(work, { again = () => this.#take(null), isStored = () => true, onStored = () => {} } = {}) {
     const controller = new AbortController();
     this.#busy(controller);
     this.panel.notices.hide();
@@ -187,7 +187,8 @@ export class Turns extends EventTarget {
     try {
       await work(controller.signal);
     } catch (error) {
-      if (error.name === "AbortError") await this.#stopped(again);
+      const isStopped = error.name === "AbortError" || error instanceof Interrupted || error.type === INTERRUPTED;
+      if (isStopped) await this.#stopped(error, { again, isStored, onStored });
       else this.#failed(error, again);
     } finally {
       this.history.hideAnswering();
@@ -195,23 +196,33 @@ export class Turns extends EventTarget {
     }
   }
 
-  async #stopped(again) {
+  /** Show what was read of the answer, which is stored; if nothing was, offer to ask again. */
+  async #stopped(error, { again, isStored, onStored }) {
     try {
-      await this.#throughBreaks(() => this.api.call("DELETE", "turns/"), { state: "stopping" });
-      this.#tellStopped(again);
-    } catch (error) {
-      this.notices.showError(error, again);
+      let isAsked = error.name === "AbortError"; // otherwise it was on another page
+      const stop = async () => {
+        if (isAsked) await this.api.call("DELETE", "turns/");
+        isAsked = false;
+        await this.conversation.refresh();
+      };
+      await this.#throughBreaks(stop, { state: "stopping" });
+    } catch (problem) {
+      return this.notices.showError(problem, again);
     }
-  }
-
-  #tellStopped(again) {
-    this.notices.showNotice(this.words.say("stopped"), { action: this.words.say("ask-again"), act: again });
+    if (isStored()) onStored();
+    const last = this.conversation.history.at(-1);
+    if (!isStored() || !last || goesOn(last)) {
+      this.notices.showNotice(this.words.say("stopped"), { action: this.words.say("ask-again"), act: again });
+    } else {
+      this.#said = null; // the same text again is another question
+      this.#tellNew();
+      this.panel.announce(this.words.say("was-stopped"));
+    }
   }
 
   #failed(error, again) {
     const last = this.conversation.history.at(-1);
-    if (error instanceof Interrupted || error.type === INTERRUPTED) this.#tellStopped(again);
-    else if (error.isBusy) this.notices.showNotice(this.words.say("busy"), { action: this.words.say("try-again"), act: again });
+    if (error.isBusy) this.notices.showNotice(this.words.say("busy"), { action: this.words.say("try-again"), act: again });
     else if (last?.type === "USER" && last.state === "evicted") this.#offerSaying(this.words.say("too-small"));
     else if (error.status === 409) this.#offerSaying(error.message);
     else this.notices.showError(error, again);
