@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from chatmemory import AiMessage, ChatMessage, UserMessage
+from chatmemory.assistant import Thinking
 from chatmemory.models import Conversation
 from tests.support.assistants import Speaker, choose
 from tests.support.browser import (  # noqa: F401
@@ -61,7 +62,7 @@ def speak() -> Iterator[Callable[..., None]]:
             yield from pieces[:-1]
             assert wait_for is None or wait_for.wait(300)
             yield pieces[-1]
-            yield AiMessage("".join(pieces), thinking=thinking)
+            yield AiMessage("".join(piece for piece in pieces if isinstance(piece, str)), thinking=thinking)
 
         choose(Speaker(answer))
 
@@ -257,14 +258,14 @@ def test_two_pages_at_once(
     assert said(conversation) == ["Tell me a story", "Once upon a time", "Me, too", "Once upon a time"]
 
 
-def test_an_answer_is_stopped_and_asked_for_again(
+def test_an_answer_is_stopped_before_its_first_word_and_asked_for_again(
     open_page: Callable[..., Any], conversation: Conversation, speak: Callable[..., None]
 ) -> None:
     go_on = threading.Event()
-    speak("Once ", "upon a time", wait_for=go_on)
+    speak(Thinking("A story?"), "Once upon a time", wait_for=go_on)
     page = open_page(f"/plain/{conversation.pk}/")
     say(page, "Tell me a story")
-    expect(part(page, "answering")).to_contain_text("Once")
+    expect(part(page, "answering")).to_contain_text("Thinking")
     no_double_click(page)
     page.get_by_role("button", name="Stop").click()
     expect(part(page, "turn-notice")).to_contain_text("Stopped.")

@@ -25,7 +25,7 @@ function Part({ part }) {
 
 function Chat({ said }) {
   const [forgotten, setForgotten] = useState([]);
-  const { messages, sendMessage, regenerate, stop, status, error } = useChat({
+  const { messages, sendMessage, regenerate, status, error } = useChat({
     id: conversation,
     messages: said,
     transport,
@@ -35,8 +35,8 @@ function Chat({ said }) {
     },
   });
   async function stopAll() {
+    // The stream ends by itself, and brings the mark of the stopped answer.
     await fetch(api, { method: 'DELETE', headers });
-    stop();
   }
   function send(event) {
     event.preventDefault();
@@ -47,7 +47,12 @@ function Chat({ said }) {
   return (
     <main data-status={status}>
       {messages.map(message => (
-        <article key={message.id} data-role={message.role} id={`message-${message.id}`}>
+        <article
+          key={message.id}
+          id={`message-${message.id}`}
+          data-role={message.role}
+          data-stopped={message.metadata?.stopped}
+        >
           {message.parts.map((part, index) => <Part key={index} part={part} />)}
         </article>
       ))}
