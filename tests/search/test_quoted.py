@@ -99,6 +99,16 @@ class TestPage:
         assert "Quoted, but deleted since: 0–1" in shown
         assert "AI" not in shown
 
+    def test_deleted_messages_of_a_turn_do_not_extend_the_one_before(self) -> None:
+        conversation = asked()
+        Assistant(ScriptedModel("Well.")).chat(conversation, "Something else?")
+        rows = dict(conversation.messages.values_list("position", "added_in"))
+        conversation.memory.clear()
+        Conversation.objects.update(created_at=timezone.now() - 3 * WEEK)
+        Message.objects.filter(position__in=(7, 8)).update(evicted_at=timezone.now() - 2 * WEEK)
+        list(purge_evicted(timezone.now() - WEEK))
+        assert quoted_at(conversation, rows[9] - 1) == []
+
     def test_those_who_may_not_read_text_see_positions_only(self, staff: Any) -> None:  # noqa: F811
         conversation = asked()
         page = html(staff("view_conversation", "view_message"), address(conversation, "?answer=7"))
