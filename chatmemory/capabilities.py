@@ -46,6 +46,22 @@ class AdminPage:
 
 
 @dataclass(frozen=True, kw_only=True)
+class MessageField:
+    """A field that the REST API adds to each message that it lists or gets."""
+
+    name: str
+
+    schema: Any
+    """A field or a serializer of Django REST framework, which describes the values in the OpenAPI document."""
+
+    values: Callable[[Any, Conversation, Collection[int]], Mapping[int, Any]]
+    """The function that returns JSON values by position. Positions without a value get null.
+
+    It is called once for a page, with the request, the conversation and the positions of the messages.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
 class Recalled:
     """The text that an app recalled for a message of the user, from messages that the memory no longer contains."""
 
@@ -248,6 +264,24 @@ class Capability:
         """
         return ()
 
+    def export_user(self, user: Any, database: str) -> Iterable[dict[str, Any]]:
+        """Yield the JSON objects that an export of a user adds, from conversations that the user does not own.
+
+        Each has the primary key of its conversation as ``conversation``.
+        """
+        return ()
+
+    def erase_user(self, user: Any, database: str, *, how: str) -> None:
+        """Erase the user's data in conversations that the user does not own.
+
+        It is called after the user's conversations were erased, outside of transactions.
+
+        Args:
+            user: the user, whose row stays.
+            database: the alias of the database.
+            how: ``"erase"`` or ``"anonymise"``.
+        """
+
     def search(
         self, model: type[Model], conversations: QuerySet[Conversation], text: str, types: Collection[str] = ()
     ) -> Q | None:
@@ -266,6 +300,10 @@ class Capability:
 
     def routes(self) -> Sequence[URLPattern]:
         """Return URL patterns of the REST API. The views are subclasses of ``ChatMemoryViewSet``."""
+        return ()
+
+    def message_fields(self) -> Sequence[MessageField]:
+        """Return additional fields of the messages in the REST API. The chat gets them, too."""
         return ()
 
     def admin_pages(self) -> Sequence[AdminPage]:
@@ -291,6 +329,18 @@ class Capability:
             version: the version of the memory that is shown.
         """
         return ""
+
+    def admin_notes(
+        self, model_admin: Any, request: HttpRequest, conversation: Conversation, positions: Collection[int]
+    ) -> Mapping[int, str]:
+        """Return the HTML below messages, by position: on the page of a conversation, and on "What the model had".
+
+        It is called once for a page. See ``admin_section`` for safe HTML and for the first three arguments.
+
+        Args:
+            positions: the positions of the messages on the page.
+        """
+        return {}
 
     def chat_scripts(self) -> Sequence[str]:
         """Return static files that the chat's panel loads: JavaScript modules, and style sheets (``.css``)."""

@@ -15,9 +15,10 @@ from django.apps import apps
 from django.db import router, transaction
 from django.db.models import Q
 
-from chatmemory.capabilities import hooks
+from chatmemory.capabilities import capabilities, hooks
 from chatmemory.conf import setting
 from chatmemory.core.asynchronous import as_async_change, as_async_iterator
+from chatmemory.core.json_text import dumps
 from chatmemory.core.messages import ChatMessageType
 from chatmemory.database import operations
 from chatmemory.database.change import Change, Target, write_columns
@@ -35,7 +36,8 @@ def export_user(user: Any, *, database: str | None = None) -> Iterator[str]:
     """Return an iterator of JSON lines with all data of one user. Each line ends with a newline.
 
     The conversations are written like in ``chatmemory.transfer.export``. They are followed by a line for each
-    idempotency key of a conversation that the user created and another user owns now.
+    idempotency key of a conversation that the user created and another user owns now, and by what capabilities keep of
+    the user in conversations of others.
 
     Args:
         user: a saved user.
@@ -59,6 +61,9 @@ def _lines(user: Any, database: str) -> Iterator[str]:
     theirs = IdempotencyKey.objects.using(database).filter(scope=scope_of_owner(user)).select_related("conversation")
     for record in in_parts(theirs.exclude(conversation__owner=user)):
         yield key_line(record, record.conversation) or ""
+    for capability in capabilities():
+        for values in capability.export_user(user, database):
+            yield f"{dumps({'conversation': values['conversation'], 'app': capability.app.label, **values})}\n"
 
 
 def erase_user(user: Any, *, how: str | None = None, database: str | None = None) -> Erased:
@@ -96,6 +101,8 @@ def erase_user(user: Any, *, how: str | None = None, database: str | None = None
     while page := retry(alias, lambda: list(theirs.order_by("pk")[:100])):
         for conversation in page:
             erased += retry(alias, partial(_erase, conversation, user, alias, manner))
+    for forget in hooks("erase_user"):
+        retry(alias, partial(forget, user, alias, how=manner))
     keys = IdempotencyKey.objects.using(alias).filter(scope=scope_of_owner(user))
     return erased + Erased(keys=retry(alias, keys.delete)[0])
 

@@ -135,10 +135,19 @@ def _owner(request: Request) -> Any:
     asked = _owner_parameter(request)
     if asked is not None:
         return _user(asked)
+    return signed_in_user(request)
+
+
+def signed_in_user(request: Request) -> Any:
+    """Return the row of the request's user, or None if no user is signed in.
+
+    Raises:
+        NotFound: there is no such row.
+    """
     user = request.user
     if not getattr(user, "is_authenticated", False):
         return None
-    # request.user may be a stand-in, such as the claims of a token. The owner is the row that it represents.
+    # request.user may be a stand-in, such as the claims of a token. The row is what it represents.
     return user if isinstance(user, get_user_model()) else _user(user.pk)
 
 

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 from django.utils.translation import gettext_noop as _
 from rest_framework import serializers
 
+from chatmemory.capabilities import filled
 from chatmemory.conf import setting
 from chatmemory.core.arguments import whole_number
 from chatmemory.core.entries import EvictionReason
@@ -481,6 +482,14 @@ class HistoryItemSerializer(serializers.ModelSerializer[Message]):
             "evicted_in": {"help_text": "The version of the memory with which it left."},
         }
 
+    def get_fields(self) -> dict[str, Any]:
+        return {**super().get_fields(), **{each.name: each.schema for each in filled("message_fields")}}
+
+    @property
+    def sometimes(self) -> list[str]:
+        """The fields of capabilities, which only the calls of messages add."""
+        return [each.name for each in filled("message_fields")]
+
 
 class _BoundedSerializer(serializers.Serializer[Any]):
     window = serializers.ChoiceField(WINDOWS, help_text="What the limit counts: messages, or their tokens.")
@@ -534,7 +543,10 @@ def message_items(rows: Iterable[Message], format: MessageFormat, reader: Reader
 @cache
 def _message_serializer() -> HistoryItemSerializer:
     """Return the one serializer of all items: to make its fields takes far longer than to render an item."""
-    return HistoryItemSerializer()
+    serializer = HistoryItemSerializer()
+    for name in serializer.sometimes:
+        del serializer.fields[name]
+    return serializer
 
 
 def change_to_data(

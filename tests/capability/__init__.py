@@ -1,1 +1,1 @@
-"""A capability that fills each hook: thumbs up or down for each answer. docs/development.md shows it."""
+"""A capability that fills each hook: whether each answer is correct. docs/development.md shows it."""

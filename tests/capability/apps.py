@@ -5,14 +5,14 @@ from __future__ import annotations
 from django.apps import AppConfig
 
 
-class ThumbsConfig(AppConfig):
+class ReviewsConfig(AppConfig):
     name = "tests.capability"
-    label = "thumbs"
+    label = "reviews"
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
         # Models can be imported only now.
         from chatmemory.capabilities import register
-        from tests.capability.capability import Thumbs
+        from tests.capability.capability import Reviews
 
-        register(Thumbs())
+        register(Reviews())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -311,6 +311,9 @@ class ShownMessage:
 
     left_out: int = 0
     """Number of characters that are not shown."""
+
+    notes: list[str] = field(default_factory=list)
+    """HTML of capabilities below it."""
 
     @property
     def role_class(self) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
@@ -24,7 +26,7 @@ from chatmemory.admin.display.past_memory import (
 )
 from chatmemory.admin.display.strip import Strip
 from chatmemory.admin.display.summary_cards import CompactionStatus
-from chatmemory.admin.display.timeline import Timeline, place_to_go
+from chatmemory.admin.display.timeline import Timeline, TimelineEntry, place_to_go
 from chatmemory.admin.display.window_words import bound_words, present_settings, way_words
 from chatmemory.admin.views.staff_pages import conversation_or_404, conversation_page, record_read
 from chatmemory.capabilities import filled, hooks
@@ -90,6 +92,7 @@ def context(model_admin: Any, request: HttpRequest, conversation: Conversation) 
     else:
         view = MemoryView.read(conversation, memory, with_text=with_text)
         first, last, has_messages = view.first, view.last, view.has_messages
+    _add_notes(model_admin, request, conversation, _shown_in(timeline, view))
     strip = Strip.read(conversation, first, last, memory, with_text=with_text)
     # Bars have first words, also around a page whose own messages were not kept.
     if with_text and (has_messages or strip.bars):
@@ -109,6 +112,31 @@ def context(model_admin: Any, request: HttpRequest, conversation: Conversation) 
         "sections": [show(model_admin, request, conversation, conversation.version) for show in hooks("admin_section")],
         "may_pin": model_admin.has_act_permission(request, conversation),
     }
+
+
+def _shown_in(timeline: Timeline | None, view: MemoryView | None) -> Iterator[TimelineEntry]:
+    """Yield the entries of a page: those of the timeline, or of the memory and of what left it last."""
+    if timeline is not None:
+        yield from timeline.entries
+    if view is not None:
+        yield from chain(view.always_first, view.pinned, view.others)
+        for group in view.evicted.groups if view.evicted else ():
+            yield from group.entries
+
+
+def _add_notes(
+    model_admin: Any, request: HttpRequest, conversation: Conversation, entries: Iterable[TimelineEntry]
+) -> None:
+    """Add to the messages on a page what capabilities show below them."""
+    found = hooks("admin_notes")
+    messages = [entry.message for entry in entries] if found else []
+    if not messages:
+        return
+    for notes_of in found:
+        notes = notes_of(model_admin, request, conversation, {message.row.position for message in messages})
+        for message in messages:
+            if message.row.position in notes:
+                message.notes.append(notes[message.row.position])
 
 
 _EXPORTED = _("Exported the memory at version {version} for {format}.")
@@ -145,6 +173,9 @@ def show_past_memory(model_admin: Any, request: HttpRequest, object_id: str) -> 
             return file
     if with_text:
         record_read(request, conversation, what=_record(asked, _READ, _READ_BEFORE))
+    memory = shown_memory(past, with_text=with_text)
+    answer = [memory["answer"]] if memory["answer"] else []
+    _add_notes(model_admin, request, conversation, [*memory["entries"], *answer])
     return conversation_page(
         model_admin,
         request,
@@ -160,7 +191,7 @@ def show_past_memory(model_admin: Any, request: HttpRequest, object_id: str) -> 
         with_text=with_text,
         has_markdown_toggle=with_text,
         sections=[show(model_admin, request, conversation, asked.version) for show in hooks("admin_section")],
-        **shown_memory(past, with_text=with_text),
+        **memory,
         **_compared(conversation, past, request.GET.get("against"), with_text=with_text),
     )
 

@@ -42,6 +42,14 @@ export class Chat extends HTMLElement {
     return this.#history?.show(position) ?? null;
   }
 
+  /**
+   * Call `extend(element, item)` with each message of the chat, shown now or later, so that it can add to the element.
+   * `item` is the message as the REST API has it. Call this after `chatmemory:ready`.
+   */
+  extendMessages(extend) {
+    this.#history.extend(extend);
+  }
+
   /** Send nothing from now on: another chat is being started, and what is written next is meant for that one. */
   hold() {
     this.#composer?.hold();

@@ -144,10 +144,11 @@ export class Conversation extends EventTarget {
       fresh.push(item);
       if (item.state === "retained") this.kept.push(item);
     }
-    const gone = new Map(evicted.map((item) => [item.position, item]));
+    // Fields of other apps are only at messages that were read.
+    const gone = new Map(evicted.map((item) => [item.position, Object.assign(this.#items.get(item.position) ?? {}, item)]));
     for (const [position, item] of gone) if (this.#items.has(position)) this.#items.set(position, item);
     this.kept = this.kept.filter((item) => !gone.has(item.position));
-    this.dispatchEvent(new CustomEvent("changed", { detail: { added: fresh, evicted } }));
+    this.dispatchEvent(new CustomEvent("changed", { detail: { added: fresh, evicted: [...gone.values()] } }));
   }
 
   /** Read the memory, which has the order, and match it with the history, which has the details of each message. */

@@ -20,6 +20,7 @@ export class History {
   #text = ""; // of the answer that is being made
   #frame = 0;
   #reading = null;
+  #extensions = []; // functions of other scripts, called with each message that is shown
 
   constructor(panel, conversation) {
     this.panel = panel;
@@ -142,8 +143,19 @@ export class History {
     }
   }
 
+  /** Call `extend(element, item)` with each message, shown now or later. */
+  extend(extend) {
+    this.#extensions.push(extend);
+    for (const item of this.conversation.history) {
+      const element = this.#list.querySelector(`[data-position="${item.position}"]`);
+      if (element) extend(element, item);
+    }
+  }
+
   #bubble(item) {
-    return bubble(item, this.panel.words, this.conversation.isSummarised(item));
+    const element = bubble(item, this.panel.words, this.conversation.isSummarised(item));
+    for (const extend of this.#extensions) extend(element, item);
+    return element;
   }
 
   #updateEdges() {

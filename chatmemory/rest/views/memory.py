@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from django_filters.rest_framework import DjangoFilterBackend
@@ -10,6 +10,7 @@ from rest_framework import serializers, status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from chatmemory.capabilities import filled
 from chatmemory.core.arguments import whole_number
 from chatmemory.core.entries import RESULT_CLEARED, RESULTS_KEPT
 from chatmemory.database.change import Change, mark_evicted
@@ -82,7 +83,7 @@ class MessageViewSet(ChatMemoryViewSet):
         history = self.filter_queryset(conversation.messages.all())
         page = self.paginate_queryset(history)
         record_read(request, conversation)
-        return self.get_paginated_response(message_items(page or [], self.message_format, self.reader))
+        return self.get_paginated_response(self._items(conversation, page or []))
 
     @call(
         "addMessages",
@@ -110,7 +111,7 @@ class MessageViewSet(ChatMemoryViewSet):
         conversation = self.conversation()
         row = self._row(conversation, position)
         record_read(request, conversation)
-        return Response(message_items([row], self.message_format, self.reader)[0])
+        return Response(self._items(conversation, [row])[0])
 
     @call("pinMessage", ("change",), answer=ChangedPinSerializer, headers=("If-Match", "ETag"), problems=(413,))
     def pin(self, request: Request, conversation_id: str, position: str, **kwargs: Any) -> Response:
@@ -149,6 +150,15 @@ class MessageViewSet(ChatMemoryViewSet):
         [item] = message_items(found, self.message_format, self.reader)
         answer = {"item": item, **change.memory.to_data()}
         return Response(answer, headers={"ETag": self.tag_of(change.conversation)})
+
+    def _items(self, conversation: Conversation, rows: Sequence[Message]) -> Sequence[Any]:
+        """Return the history items of rows, with the fields of capabilities."""
+        items = message_items(rows, self.message_format, self.reader)
+        for field in filled("message_fields"):
+            values = field.values(self.request, conversation, [row.position for row in rows])
+            for item in items:
+                item[field.name] = values.get(item["position"])
+        return items
 
     def _row(self, conversation: Conversation, position: str) -> Message:
         known = whole_number(position, most=MAX_LIMIT)

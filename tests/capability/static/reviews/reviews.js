@@ -1,0 +1,1 @@
+// Shows at each answer whether it is correct.

@@ -1,1 +1,0 @@
-// Gives each answer its thumbs.
