@@ -14,6 +14,7 @@ ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]"]
 INSTALLED_APPS = [
     "demo_project",
     "chatmemory",
+    "chatmemory.contrib.feedback",
     "chatmemory.contrib.search",
     "rest_framework",
     "django_filters",

@@ -26,6 +26,7 @@ from chatmemory import (
     UserMessage,
 )
 from chatmemory.assistant import Assistant, TurnLostError
+from chatmemory.contrib.feedback.giving import give_feedback
 from chatmemory.contrib.langgraph.saver import DjangoSaver
 from chatmemory.models import Conversation
 from chatmemory.personal_data import erase_user
@@ -56,7 +57,7 @@ GRAPHS = {
     "Write.value",
 }
 LOG_TITLE, LOG_SEARCH = {"LogEntry.object_repr"}, {"LogEntry.change_message"}
-QUOTES = MESSAGES | NAMES | KEYS | GRAPHS | LOG_TITLE | LOG_SEARCH | {"Compaction.error"}
+QUOTES = MESSAGES | NAMES | KEYS | GRAPHS | LOG_TITLE | LOG_SEARCH | {"Compaction.error", "Feedback.comment"}
 """The columns that may hold what was said, or a name of it: ``planted`` puts the word into each."""
 
 HOLDS_NONE = {
@@ -71,6 +72,7 @@ HOLDS_NONE = {
     "TokenCalibration.model": "the name of a model",
     "IdempotencyKey.scope": "a primary key",
     "IdempotencyKey.fingerprint": "a hash",
+    "Feedback.value": "a choice",
     "Checkpoint.checkpoint_id": "an identifier of LangGraph's",
     "Checkpoint.parent_checkpoint_id": "an identifier of LangGraph's",
     "Checkpoint.state_type": "the name of a serialisation",
@@ -88,7 +90,11 @@ HOLDS_NONE = {
 
 def text_columns() -> dict[str, models.Field[Any, Any]]:
     """The columns that could hold text, of each of our tables and of the admin's log."""
-    ours = [model for model in apps.get_models() if model._meta.app_label in ("chatmemory", "chatmemory_langgraph")]
+    ours = [
+        model
+        for model in apps.get_models()
+        if model._meta.app_label in ("chatmemory", "chatmemory_feedback", "chatmemory_langgraph")
+    ]
     textual = (models.CharField, models.TextField, models.JSONField, models.BinaryField, models.GeneratedField)
     return {
         f"{model.__name__}.{field.name}": field
@@ -149,6 +155,7 @@ def planted(user: Any, admin_client: Client) -> Conversation:
     memory.add(*turns(range(6), WORD))
     memory.clear_tool_results(0, placeholder=f"[{WORD}]")
     memory.pin(5)
+    give_feedback(conversation, 2, user, "down", f"No, {WORD}")
     graph(user)
     assert memory.compact(quoting, keep=0)
     memory.set(memory.messages()[1:])

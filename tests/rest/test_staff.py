@@ -52,7 +52,7 @@ CUT = RETAINED - {"plantedSystem"} | METADATA | {TITLE}
 FOUND = {TITLE, "plantedEvicted", "plantedSystem", "plantedResult", "plantedRetained"}
 
 # What each call needs, a body for it, and what its answer says to those who may read everything. The message that the
-# address names is the one that was evicted; only a retained one can be pinned.
+# address names is the one that was evicted; only a retained one can be pinned, and only an answer can be rated.
 CALLS: dict[tuple[str, str], tuple[set[str], Any, set[str]]] = {
     ("conversation-list", "GET"): (VIEW, None, {TITLE, *METADATA}),
     ("conversation-list", "POST"): ({"add_conversation"}, {"memory_id": "new"}, set()),
@@ -62,6 +62,9 @@ CALLS: dict[tuple[str, str], tuple[set[str], Any, set[str]]] = {
     ("message-list", "GET"): (READ, None, EVICTED | RETAINED),
     ("message-list", "POST"): (WRITE, USER, {"plantedArgument", "plantedThinking", "plantedResult"}),
     ("message-detail", "GET"): (READ, None, EVICTED),
+    ("feedback", "GET"): (VIEW, None, set()),
+    ("message-feedback", "PUT"): (READ, {"value": "up"}, set()),
+    ("message-feedback", "DELETE"): (READ, None, set()),
     ("memory", "GET"): (READ, None, RETAINED),
     ("memory", "PUT"): (WRITE, {"messages": [USER]}, RETAINED),
     ("memory", "DELETE"): ({"change_conversation"}, None, set()),
@@ -92,7 +95,7 @@ OF_ONE_OWNER = {("conversation-list", "POST"), ("store", "GET"), ("store", "PUT"
 def address(name: str, conversation: Conversation, query: str) -> str:
     path = path_of(ROUTES[name], conversation)
     query += "&q=planted" * name.endswith("search")
-    position = 4 if name in {"message-pin", "message-unpin"} else 1
+    position = {"message-pin": 4, "message-unpin": 4, "message-feedback": 2}.get(name, 1)
     return f"{path.replace('/0/', f'/{position}/')}?{query}"
 
 

@@ -17,6 +17,7 @@ ROOT_URLCONF = "tests.support.urls"
 
 INSTALLED_APPS = [
     "chatmemory",
+    "chatmemory.contrib.feedback",
     "chatmemory.contrib.langgraph",
     "chatmemory.contrib.search",
     "rest_framework",

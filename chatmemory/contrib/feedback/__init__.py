@@ -1,0 +1,1 @@
+"""Thumbs up or down, and a comment, for each answer."""
