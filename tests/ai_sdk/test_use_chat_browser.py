@@ -207,15 +207,11 @@ def test_a_turn_is_stopped_and_the_next_one_goes_on(open_chat: Callable[[], Any]
     expect(answers(page)).to_have_attribute("data-stopped", "true")
     say(page, "hello")
     expect(answers(page).last).to_have_text("You said hello 🎉")
-    assert history(conversation) == [
-        *["USER: wait for ever", "AI: You said ", "USER: hello", "AI: You said hello 🎉"]
-    ]
+    assert history(conversation) == [*["USER: wait for ever", "AI: You said ", "USER: hello", "AI: You said hello 🎉"]]
     before = page.locator("article").evaluate_all("all => all.map(one => [one.dataset.stopped, one.innerHTML])")
     page.reload()
     expect(answers(page)).to_have_count(2)
-    assert before == page.locator("article").evaluate_all(
-        "all => all.map(one => [one.dataset.stopped, one.innerHTML])"
-    )
+    assert before == page.locator("article").evaluate_all("all => all.map(one => [one.dataset.stopped, one.innerHTML])")
 
 
 def test_an_answer_that_is_under_way_comes_to_the_page_that_was_loaded_anew(

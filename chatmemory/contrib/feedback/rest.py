@@ -87,7 +87,7 @@ class FeedbackViewSet(ChatMemoryViewSet):
     ordering_fields = ["created_at"]
     ordering = ["-created_at", "-id"]
 
-    @call("listFeedback", ("view",), answer=FeedbackPageSerializer)
+    @call("listFeedback", ("view",), users=True, answer=FeedbackPageSerializer)
     def list(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
         """List the feedback to a conversation.
 
@@ -106,6 +106,7 @@ class FeedbackViewSet(ChatMemoryViewSet):
     @call(
         "giveFeedback",
         READ_TEXT,
+        users=True,
         body=GivenFeedbackSerializer,
         answer=FeedbackSerializer,
         example={"value": "down", "comment": "The link is dead."},
@@ -130,7 +131,7 @@ class FeedbackViewSet(ChatMemoryViewSet):
             raise invalid("position", error) from error
         return Response(FeedbackSerializer(row, context=self.get_serializer_context()).data)
 
-    @call("withdrawFeedback", READ_TEXT)
+    @call("withdrawFeedback", READ_TEXT, users=True)
     def destroy(self, request: Request, conversation_id: str, position: str, **kwargs: Any) -> Response:
         """Withdraw your feedback.
 
