@@ -35,7 +35,6 @@ LINKING_PAGES = sorted({*PAGES, *ROOT.glob("*.md")})
 APPS_WITH_COMMANDS = {
     "chatmemory_distribute": "chatmemory.contrib.citus",
     "chatmemory_index": "chatmemory.contrib.search",
-    "chatmemory_recall": "chatmemory.contrib.search",
 }
 LANGUAGES = {"console", "css", "html", "java", "js", "json", "jsx", "python", "sh", "sql"}
 FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
