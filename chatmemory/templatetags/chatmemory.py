@@ -259,7 +259,7 @@ def words() -> dict[str, str | list[str]]:
         "new-below": _("New words below"),
         "answering": _("Answering …"),
         "thinking": _("Thinking …"),
-        "reconnecting": _("Connection lost. Reconnecting …"),
+        "reconnecting": _("Connection lost. Reconnecting…"),
         "stopping": _("Connection lost. The answer will be stopped when it is back."),
         "stopped": _("Stopped. There is no answer."),
         "was-stopped": _("Stopped"),

@@ -27,7 +27,7 @@ ANSWER = "Once upon a **time** there was a 🍵 pot.\n\n- It was\n- blue and 小
 PIECES = [*re.findall(r"\S+\s*", ANSWER)]
 SHOWN = "Once upon a time there was a 🍵 pot.It wasblue and 小さい."
 
-LOST = "Connection lost. Reconnecting …"
+LOST = "Connection lost. Reconnecting…"
 
 
 @pytest.fixture

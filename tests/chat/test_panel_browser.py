@@ -134,7 +134,7 @@ def test_axe_finds_nothing(
     page.get_by_role("button", name="Raw text").click()
     page.route("**/turns/", lambda route: route.abort())
     say(page, "Once more")
-    expect(part(page, "answering")).to_have_text("Connection lost. Reconnecting …")
+    expect(part(page, "answering")).to_have_text("Connection lost. Reconnecting…")
     assert axe_violations(page) == []
     page.route("**/turns/", lambda route: route.fulfill(status=500))
     page.get_by_role("alert").wait_for()
