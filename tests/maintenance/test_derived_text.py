@@ -66,6 +66,7 @@ HOLDS_NONE = {
     "Conversation.model": "the name of a model",
     "Message.type": "a choice",
     "Message.origin": "a choice",
+    "Message.written_by": "a choice",
     "Message.pins": "versions",
     "Message.eviction_reason": "a choice",
     "Compaction.erased": "hashes",
