@@ -12,10 +12,11 @@ from rest_framework.views import APIView
 from chatmemory.rest.urls import ROUTES
 from chatmemory.rest.views.viewset import ChatMemoryViewSet, ProblemView
 
-_HOW_TO_GET_DOCS = (
-    'Not installed. For a page to read and try these calls: pip install "django-chatmemory[openapi]", and add '
-    '"drf_spectacular" and "drf_spectacular_sidecar" to INSTALLED_APPS.'
-)
+_NEEDS = {
+    "package": "django-chatmemory[openapi]",
+    "INSTALLED_APPS": ["drf_spectacular", "drf_spectacular_sidecar"],
+}
+"""What the page needs on which these calls can be read and tried."""
 
 
 class ApiRootView(ProblemView, APIView):
@@ -34,5 +35,5 @@ class ApiRootView(ProblemView, APIView):
             }
             for path, method, view, _ in ROUTES
         ]
-        docs = f"{here}/docs/" if apps.is_installed("drf_spectacular") else _HOW_TO_GET_DOCS
-        return Response({"documentation": docs, "calls": calls})
+        needs = {} if apps.is_installed("drf_spectacular") else {"needs": _NEEDS}
+        return Response({"documentation": {"url": f"{here}/docs/", **needs}, "calls": calls})

@@ -47,9 +47,9 @@ class OpenAiSpeaker(ModelSpeaker):
 
     def _options(self) -> dict[str, Any]:
         # Local servers need no key, but the package does.
-        key = os.environ.get(self.key, "none") if os.environ.get(self.address) else self._require_key()
+        key = (os.environ.get(self.key) or "none") if os.environ.get(self.address) else self._require_key()
         # No retries: the page has a button to try again.
-        return {"api_key": key or "none", "timeout": SECONDS, "max_retries": 0}
+        return {"api_key": key, "timeout": SECONDS, "max_retries": 0}
 
     def _explain(self, error: Exception) -> str | None:
         import openai

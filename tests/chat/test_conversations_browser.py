@@ -35,7 +35,9 @@ SLOW_SEARCH = """() => {
         document.body.dataset.waits = "";
         await waiting;
         const answer = send(...given);
-        answer.catch(() => {}).then(() => { document.body.dataset.went = ""; });
+        const read = answer.then(response => response.clone().text()).catch(() => {});
+        const went = () => { document.body.dataset.went = ""; };
+        read.then(() => requestAnimationFrame(() => requestAnimationFrame(went)));
         return answer;
     };
 }"""

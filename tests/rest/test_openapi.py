@@ -218,7 +218,7 @@ def test_nothing_on_the_page_is_inline(api: Client) -> None:
 
 def test_the_root_lists_every_call_and_leads_to_the_page(api: Client) -> None:
     root = api.get("/api/").json()
-    assert root["documentation"] == "http://testserver/api/docs/"
+    assert root["documentation"] == {"url": "http://testserver/api/docs/"}
     calls = {(call["method"].lower(), call["url"].removeprefix("http://testserver/api")) for call in root["calls"]}
     assert calls == {(method, path) for path, methods in DOCUMENT["paths"].items() for method in methods}
     assert {
@@ -266,7 +266,7 @@ from chatmemory.rest.root import ApiRootView
 request = APIRequestFactory().get("/api/")
 force_authenticate(request, get_user_model()(username="ann"))
 root = ApiRootView.as_view()(request).data
-assert 'pip install "django-chatmemory[openapi]"' in root["documentation"]
+assert root["documentation"]["needs"]["package"] == "django-chatmemory[openapi]"
 assert "http://testserver/api/conversations/" in [call["url"] for call in root["calls"]]
 assert not [name for name in sys.modules if name.startswith("drf_spectacular.")]
 """
