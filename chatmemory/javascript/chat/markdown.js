@@ -66,7 +66,7 @@ parser.inline.State = class extends parser.inline.State {
 parser.inline.ruler.before("escape", "math", (state, isSilent) => {
   const { pos, posMax, src } = state;
   const closing = FORMULA[src.slice(pos, pos + 2)];
-  const end = closing ? src.indexOf(closing, pos + 2) : -1;
+  const end = closing ? next(src, closing, pos + 2) : -1;
   if (end < 0 || end + 2 > posMax || !src.slice(pos + 2, end).trim()) return false;
   if (!isSilent) state.push("math_inline", "", 0).content = src.slice(pos, end + 2);
   state.pos = end + 2;
@@ -84,6 +84,17 @@ parser.core.ruler.push("tasks", ({ tokens }) =>
   }),
 );
 
+const lastFound = new Map(); // by mark: the text, from where it was looked for, and where it is
+
+/** Return where a mark comes next, or -1. A text of thousands of beginnings is not searched to its end for each. */
+function next(src, mark, from) {
+  const last = lastFound.get(mark);
+  if (last?.src === src && last.from <= from && (last.at < 0 || from <= last.at)) return last.at;
+  const at = src.indexOf(mark, from);
+  lastFound.set(mark, { src, from, at });
+  return at;
+}
+
 /** Read a formula in lines of its own. Without an end it ends with the paragraph: it may be on its way. */
 function blockOfMath(state, first, last, isSilent) {
   const { blkIndent, bMarks, eMarks, sCount, src, tShift } = state;
@@ -91,8 +102,8 @@ function blockOfMath(state, first, last, isSilent) {
   const opening = src.slice(start, start + 2);
   if (sCount[first] - blkIndent > 3 || !["\\[", "$$"].includes(opening)) return false;
   const isAlone = src.slice(start + 2, eMarks[first]).trim() === "";
-  const gap = src.indexOf("\n\n", start);
-  let end = src.indexOf(FORMULA[opening], start + 2);
+  const gap = next(src, "\n\n", start);
+  let end = next(src, FORMULA[opening], start + 2);
   if (end < 0 || (gap >= 0 && gap < end)) {
     if (!isAlone) return false;
     end = gap < 0 ? src.length : gap;
