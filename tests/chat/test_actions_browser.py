@@ -171,6 +171,9 @@ def test_the_arguments_of_a_call_are_folded_and_inert(
     for place in (entry(page, 1), page.locator("[data-part='retained'] [data-position='1']")):
         expect(place.locator(".chatmemory-call")).to_have_count(4)
         expect(place.get_by_text("calls now()")).to_be_visible()
+        expect(place.locator(".chatmemory-call").first).to_contain_text(", \\u202eevil)")
+        looks = "code => [getComputedStyle(code).direction, code.scrollWidth > code.clientWidth]"
+        assert place.locator(".chatmemory-call code").last.evaluate(looks) == ["ltr", True]
         shown = place.get_by_role("group", name="Arguments")
         expect(shown).to_have_count(0)  # they are hidden
         for summary in place.locator("summary").all():

@@ -6,20 +6,23 @@ import { callsOf } from "./messages.js";
 
 const LONGEST = 200; // characters of the line
 const TOKEN = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g;
-const UNSEEN = /[\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g; // some of them turn the text around
+const UNSEEN = /[\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g; // some of them turn the text around
 
 /** Return an element for each call. */
 export function foldedCalls(item, words) {
   const requests = item.message.toolExecutionRequests ?? [];
   return callsOf(item).map((call, index) => {
-    const line = [el("span", { class: "chatmemory-unseen" }, words.say("calls"), " "), el("code", {}, shortened(call))];
+    const line = [el("span", { class: "chatmemory-unseen" }, words.say("calls"), " "), el("code", { dir: "ltr" }, shown(shortened(call)))];
     const given = readable(requests[index].arguments ?? "");
     if (/^(\{\s*\})?$/.test(given)) return el("p", { class: "chatmemory-call" }, ...line);
     const look = { tabindex: "0", role: "group", "aria-label": words.say("arguments"), dir: "ltr" };
-    const shown = inPieces(given, (piece) => el("pre", { class: "chatmemory-arguments", ...look }, piece), words);
-    return el("details", {}, el("summary", { class: "chatmemory-call" }, ...line), ...shown);
+    const all = inPieces(given, (piece) => el("pre", { class: "chatmemory-arguments", ...look }, piece), words);
+    return el("details", {}, el("summary", { class: "chatmemory-call" }, ...line), ...all);
   });
 }
+
+/** Return a text with escapes for the characters that nobody sees. */
+const shown = (text) => text.replace(UNSEEN, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`);
 
 const shortened = (call) => (call.length > LONGEST ? `${call.slice(0, LONGEST)}…` : call);
 
@@ -28,7 +31,7 @@ function readable(json) {
   try {
     JSON.parse(json);
   } catch {
-    return json;
+    return shown(json);
   }
   // By its tokens: parsing loses digits of large numbers, and keys that are there twice.
   const tokens = json.match(TOKEN);
@@ -47,7 +50,4 @@ function readable(json) {
 }
 
 /** Return a string of JSON without the escapes that people need not see. */
-function quoted(token) {
-  const text = JSON.stringify(JSON.parse(token));
-  return text.replace(UNSEEN, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`);
-}
+const quoted = (token) => shown(JSON.stringify(JSON.parse(token)));
