@@ -49,10 +49,11 @@ NOT_AT_THE_END = Q(position__gt=0) & _MOVED
 
 _NEAR = 1000
 
-# A conversation without a title is called by the first text of the user, if it is one of so many messages.
-_BEGINNING = 10
-_CHARS_OF_BEGINNING = 400
-_CHARS_OF_NAME = 60
+WORDS_READ = 200
+"""The maximum number of characters that are read of a message for its beginning in a list."""
+
+_LONGEST_NAME = 60
+_BEGINNING = 10  # messages, one of which is the user's
 
 ANSWERS = Q(type=ChatMessageType.AI.value, origin=Origin.SAID)
 """The condition for rows for which ``is_answer`` is true."""
@@ -106,11 +107,11 @@ def on_primary(conversations: QuerySet[Conversation] | None) -> ConversationQuer
     return rows
 
 
-def first_words(conversations: Iterable[Conversation]) -> dict[Any, str]:
-    """Return what conversations without a title begin with, by primary key, in one statement.
+def display_titles(conversations: Iterable[Conversation]) -> dict[Any, str]:
+    """Return the names of conversations without a title, by primary key, in one statement: see ``name_from``.
 
-    This is a text of the user, in one line of at most 60 characters. A conversation is left out if it has a title, or
-    if none of its first messages is a text of the user, for example because they were erased.
+    A conversation is left out if it has a title, or if none of its first messages is a text of the user, for example
+    because they were erased. The names may be shown only to users who may read message text.
     """
     untitled = [each for each in conversations if not each.title and each.message_count]
     if not untitled:
@@ -121,18 +122,18 @@ def first_words(conversations: Iterable[Conversation]) -> dict[Any, str]:
         type=ChatMessageType.USER.value,
         origin=Origin.SAID,
     )
-    texts = rows.order_by("-position").values_list("conversation_id", Left("text", _CHARS_OF_BEGINNING))
-    return {pk: _one_line(text) for pk, text in texts if text.strip()}
+    texts = rows.order_by("-position").values_list("conversation_id", Left("text", WORDS_READ))
+    return {pk: name for pk, text in texts if (name := name_from(text))}
 
 
-def _one_line(text: str) -> str:
-    line = " ".join(text.split())
-    if len(line) <= _CHARS_OF_NAME:
+def name_from(words: str | None) -> str:
+    """Return the name of a conversation without a title from its first words: a line of at most 60 characters."""
+    line = " ".join((words or "").split())
+    if len(line) <= _LONGEST_NAME:
         return line
-    beginning = line[: _CHARS_OF_NAME - 1]
-    words = beginning.rpartition(" ")[0]
-    # Some languages have no spaces.
-    return f"{words if len(words) > _CHARS_OF_NAME / 2 else beginning}…"
+    start, _, _ = line[: _LONGEST_NAME - 1].rpartition(" ")
+    # Without a space near the end, as in Chinese, it is cut within a word.
+    return f"{start if len(start) > _LONGEST_NAME // 2 else line[: _LONGEST_NAME - 1]}…"
 
 
 def chunks(rows: list[T], size: int = ROWS_AT_ONCE) -> Iterator[list[T]]:

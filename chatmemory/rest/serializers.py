@@ -24,7 +24,7 @@ from chatmemory.core.json_text import dumps, require_json
 from chatmemory.core.window import PRESETS, without_preset
 from chatmemory.database.change import MESSAGE_FIELDS, MemorySize, WindowTrial, messages_to_data
 from chatmemory.database.new_messages import NativeForms, NewMessages
-from chatmemory.database.reading import first_words, fresh_rows
+from chatmemory.database.reading import display_titles, fresh_rows
 from chatmemory.formats import MessageFormat
 from chatmemory.formats.registry import BUILT_IN, message_formats
 from chatmemory.formats.schemas import Schema, list_of, ref
@@ -74,17 +74,17 @@ class OwnerField(serializers.ReadOnlyField):
 
 
 class DisplayTitleField(serializers.ReadOnlyField):
-    """The title of a conversation or what it begins with. A page of conversations takes one statement."""
+    """The title of a conversation, or its first words. A page of conversations takes one statement."""
 
-    _beginnings: dict[Any, str] | None = None
+    _names: dict[Any, str] | None = None
 
     def get_attribute(self, instance: Conversation) -> str:
         if instance.title or not self.context.get("with_text", True):
             return instance.title
-        if self._beginnings is None:
+        if self._names is None:
             page = getattr(self.parent.parent, "instance", None)
-            self._beginnings = first_words([instance] if page is None else page)
-        return self._beginnings.get(instance.pk, "")
+            self._names = display_titles([instance] if page is None else page)
+        return self._names.get(instance.pk, "")
 
     def openapi(self) -> Schema:
         return {"type": "string"}
