@@ -239,6 +239,7 @@ def words() -> dict[str, str | list[str]]:
         "thinking-shown": _("What the model thought"),
         "raw-text": _("Raw text"),
         "copy": _("Copy"),
+        "copy-text": _("Copy text"),
         "copy-markdown": _("Copy Markdown"),
         "copied": _("Copied"),
         "code": _("Code"),

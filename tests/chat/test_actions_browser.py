@@ -107,7 +107,7 @@ def test_an_answer_is_copied_as_text_and_as_markdown(
         page.evaluate("delete Navigator.prototype.clipboard")
     copied = []
     with time_stands_still(page):
-        for position, name in [(1, "Copy"), (1, "Copy Markdown"), (3, "Copy")]:
+        for position, name in [(1, "Copy text"), (1, "Copy Markdown"), (3, "Copy text")]:
             button = entry(page, position).locator(".chatmemory-footer").get_by_role("button", name=name, exact=True)
             button.press("Enter")
             expect(button).to_have_count(0)
@@ -149,7 +149,7 @@ def test_each_message_has_its_time(open_page: Callable[..., Any], conversation: 
     assert entry(page, 1).locator("time").evaluate(opacity) == 1
     page.mouse.move(0, 0)
     assert entry(page, 4).locator("time").evaluate(opacity) == 0
-    entry(page, 4).get_by_role("button", name="Copy").focus()
+    entry(page, 4).get_by_role("button", name="Copy text").focus()
     assert entry(page, 4).locator("time").evaluate(opacity) == 1
     settings.LANGUAGE_CODE = "ja"
     phone = open_page(f"/plain/{conversation.pk}/", timezone_id="UTC", has_touch=True, is_mobile=True, viewport=PHONE)

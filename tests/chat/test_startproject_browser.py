@@ -86,7 +86,7 @@ def test_a_chat_in_a_new_project(project_site: str, new_page: Pages) -> None:  #
     answer = page.locator("[data-part='history'] [data-type='ai']").last
     expect(answer.locator("strong")).to_have_text("on its way")
     expect(answer.get_by_role("cell", name="number 7")).to_be_visible()
-    expect(answer.get_by_role("button", name="Copy")).to_be_visible()
+    expect(answer.get_by_role("button", name="Copy", exact=True)).to_be_visible()
     assert answer.locator(".chatmemory-table").evaluate("box => box.scrollWidth <= box.clientWidth")
     # A window of four messages: what the model gets no longer is marked, and a reload shows the same.
     say(page, "Hello again", "You said: Hello again")
@@ -116,7 +116,7 @@ def test_what_is_said_after_new_chat_is_said_there(project_site: str, new_page: 
     expect(page.locator("[data-part='history']")).to_contain_text("You said: For the new one")
     page.goto(here)
     ready(page)
-    expect(page.get_by_text("For the new one")).to_have_count(0)
+    expect(page.locator("[data-part='history']").get_by_text("For the new one")).to_have_count(0)
     assert new_page.problems == []
 
 

@@ -18,8 +18,8 @@ export function footer({ created_at: moment }, words) {
 export function copyButtons(text, isFormatted, words) {
   const button = (name, textOf) =>
     copyButton({ copy: words.say(name), copied: words.say("copied") }, textOf, "chatmemory-link");
-  if (!isFormatted) return [button("copy", () => text)];
-  return [button("copy", () => plain(text)), button("copy-markdown", () => text)];
+  if (!isFormatted) return [button("copy-text", () => text)];
+  return [button("copy-text", () => plain(text)), button("copy-markdown", () => text)];
 }
 
 /** Return an answer as it is read, without the marks of Markdown. */
