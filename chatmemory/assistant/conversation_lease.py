@@ -7,7 +7,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from functools import cache
@@ -179,12 +178,18 @@ class ConversationLease(Lease):
             if number := self._number:
                 self._is_stopped = True
                 answer = self._stopped_answer()
-                if answer is None:
+                try:
+                    if answer is not None:
+                        self._kept = self.add([answer], answers=self.answers, ends=True)
+                except (TurnLostError, Conversation.DoesNotExist):
+                    pass  # nothing more may be added
+                except ValueError:
+                    _logger.exception(
+                        "What was said in conversation %s before it was stopped cannot be kept", self.name
+                    )
+                if self._kept is None:
                     ends = self._row().filter(turn__in=(number, number + 1), turn_until__isnull=False)
                     retry(self._key.database, lambda: ends.update(turn=number + 1, turn_until=None))
-                else:
-                    with suppress(TurnLostError, Conversation.DoesNotExist):  # nothing more may be added
-                        self._kept = self.add([answer], answers=self.answers, ends=True)
                 self._number = 0
         return self._kept
 

@@ -243,6 +243,18 @@ class TestPage:
         assert "Custom" in shown
         assert '"card": 7' in shown
 
+    def test_an_answer_that_was_stopped_is_marked(self, admin_client):
+        conversation = ConversationFactory()
+        conversation.memory.add(
+            UserMessage("hello"),
+            AiMessage("once upon", attributes={"stopped": True}),
+            AiMessage("a time", attributes={"stopped": True, "mood": "calm"}),
+            AiMessage("whole", attributes={"stopped": "no"}),
+        )
+        shown = history(admin_client, conversation)
+        assert shown.count("AI stopped") == 2
+        assert re.findall(r"Attributes (\{.*?\})", shown) == ['{ "mood": "calm" }', '{ "stopped": "no" }']
+
     def test_media_are_described_and_never_fetched(self, admin_client):
         conversation = ConversationFactory()
         conversation.memory.add(

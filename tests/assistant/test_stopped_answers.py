@@ -283,6 +283,14 @@ def test_calls_that_did_not_run_are_left_out(conversation: Conversation) -> None
     assert [row.message for row in conversation.messages.history()] == [UserMessage("Hi"), stopped("Let me ")]
 
 
+def test_a_text_that_no_database_stores_stops_as_well(conversation: Conversation) -> None:
+    assistant = Assistant(Speaker(Storyteller(0, ["Once \0", "upon"])))
+    reader = Reader(lambda: assistant.interrupt(conversation), stop_after=1)
+    assert reader.read(assistant.stream(conversation, "Hi"))
+    assert running_turn(conversation) is None
+    assert [row.text for row in conversation.messages.history()] == ["Hi"]
+
+
 def test_tools_that_have_run_stay_and_the_text_follows(conversation: Conversation) -> None:
     assistant = Assistant(Speaker(Storyteller(1, ["Once ", "upon "])), tools=[look])
     reader = Reader(lambda: assistant.interrupt(conversation), stop_after=6)

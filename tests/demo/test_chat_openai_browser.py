@@ -127,7 +127,7 @@ class TestModelServer:
         page.get_by_role("button", name="Stop").click()
         expect(page.locator("[data-part='message']")).to_be_focused()
         answered(page, 2)
-        expect(page.get_by_text("Stopped", exact=True)).to_be_visible()
+        expect(page.locator("[data-part='history']").get_by_text("Stopped", exact=True)).to_be_visible()
         expect(page.locator("[data-part='turn-notice']")).to_be_hidden()
         answer = history_of(page)[-1]["message"]
         assert answer["attributes"] == {"stopped": True}

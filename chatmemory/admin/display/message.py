@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
@@ -28,10 +28,10 @@ from chatmemory.core.contents import (
 )
 from chatmemory.core.json_text import dumps, levels, loads
 from chatmemory.core.messages import (
+    STOPPED,
     AiMessage,
     ChatMessage,
     ChatMessageType,
-    CustomMessage,
     SystemMessage,
     ToolExecutionRequest,
     ToolExecutionResultMessage,
@@ -207,8 +207,16 @@ def parts_of(message: ChatMessage) -> Iterator[Part]:
             yield from map(_tool_call, message.tool_execution_requests)
         case ToolExecutionResultMessage():
             yield from _contents(message.contents)
-    if isinstance(message, (AiMessage, CustomMessage, ToolExecutionResultMessage, UserMessage)) and message.attributes:
-        yield Passage(text=lay_out(dumps(message.attributes)), label=_("Attributes"), is_code=True)
+    if attributes := _attributes(message):
+        yield Passage(text=lay_out(dumps(attributes)), label=_("Attributes"), is_code=True)
+
+
+def _attributes(message: ChatMessage) -> Mapping[str, Any]:
+    """Return the attributes, without one that has a badge."""
+    attributes: Mapping[str, Any] = getattr(message, "attributes", {})
+    if isinstance(message, AiMessage) and message.is_stopped:
+        return {name: value for name, value in attributes.items() if name != STOPPED}
+    return attributes
 
 
 def _tool_call(request: ToolExecutionRequest) -> ToolCall:
