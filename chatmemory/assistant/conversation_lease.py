@@ -126,14 +126,14 @@ class ConversationLease(Lease):
     def renew(self) -> None:
         row = self._row()
         now = time.monotonic()
-        until = self._end(self.timeout)
-        if not retry(self._key.database, lambda: row.filter(turn=self._number).update(turn_until=until)):
+        own, until = row.filter(turn=self._number, turn_until__isnull=False), self._end(self.timeout)
+        if not retry(self._key.database, lambda: own.update(turn_until=until)):
             raise self._lost(row.exists())
         self._held_since = now
 
     def look(self) -> None:
         row = self._row()
-        if not retry(self._key.database, row.filter(turn=self._number).exists):
+        if not retry(self._key.database, row.filter(turn=self._number, turn_until__isnull=False).exists):
             raise self._lost(row.exists())
 
     def release(self) -> None:
@@ -430,7 +430,7 @@ class ConversationLease(Lease):
         known = self._memory.conversation if isinstance(self._memory, ConversationMemory) else conversation
         # It may have been anonymised while this turn waited for another.
         is_anonymised = conversation.owner_id is None and vars(known).get("owner_id") is not None
-        is_own = conversation.turn == self._number
+        is_own = conversation.turn == self._number != 0  # a row that was erased and made again has none
         if self._is_stopped and conversation.turn_until is not None:
             is_own |= conversation.turn == self._number + 1
         if not is_own or is_anonymised:

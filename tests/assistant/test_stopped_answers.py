@@ -38,6 +38,7 @@ from chatmemory.formats.pydantic_ai import to_pydantic_ai
 from chatmemory.formats.responses import to_responses
 from chatmemory.models import Conversation
 from chatmemory.personal_data import erase_user
+from chatmemory.stores import DjangoChatMemoryStore
 from chatmemory.verification import verify
 from tests.database.test_async import run
 from tests.support.assistant_models import ScriptedModel, calling
@@ -281,6 +282,23 @@ def test_calls_that_did_not_run_are_left_out(conversation: Conversation) -> None
     with pytest.raises(TurnLostError):
         list(assistant.stream(conversation, "Hi"))
     assert [row.message for row in conversation.messages.history()] == [UserMessage("Hi"), stopped("Let me ")]
+
+
+def test_what_was_stopped_and_erased_is_not_made_again() -> None:
+    store = DjangoChatMemoryStore()
+    assistant = Assistant(
+        Speaker(Storyteller(0, ["Once "])),
+        memory=lambda id: MessageWindowChatMemory(id=id, max_messages=10, store=store),
+    )
+
+    def stop_and_erase() -> None:
+        assistant.interrupt("story")
+        assert [message.text for message in store.get_messages("story")] == ["Hi", "Once "]
+        store.delete_messages("story")
+        Conversation.objects.all().delete()
+
+    Reader(stop_and_erase, stop_after=1).read(assistant.stream("story", "Hi"))
+    assert not Conversation.objects.exists()
 
 
 def test_a_text_that_no_database_stores_stops_as_well(conversation: Conversation) -> None:

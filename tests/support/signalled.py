@@ -130,7 +130,7 @@ class Signalled(ChatModel):
 
 def assistant(request: Any) -> Assistant:
     """Return the assistant that ``CHATMEMORY["ASSISTANT"]`` of ``tests.settings.turns`` names."""
-    # A test does not wait for 15 seconds of silence, nor 3 until a turn looks whether it was interrupted. Only the
+    # A test does not wait for 15 seconds of silence, nor 1 until a turn looks whether it was interrupted. Only the
     # processes of servers come here.
     stream.SILENCE = 0.3
     turn._LONGEST_DEAFNESS = 0.5
