@@ -37,7 +37,6 @@ from chatmemory.database.conversation_memory import ConversationMemory
 from chatmemory.database.idempotency import note_answer, places
 from chatmemory.database.new_messages import NewMessages
 from chatmemory.database.reading import MemoryBound, pages, rows_of
-from chatmemory.database.statements import Key
 from chatmemory.models import Conversation, Origin, WrittenBy
 from chatmemory.stores import DjangoChatMemoryStore
 
@@ -162,7 +161,7 @@ class ConversationLease(Lease):
             close_if_dead(connection)
 
     def interrupt(self) -> None:
-        for held in _held.of(self._key):
+        for held in _held.like(self):
             held.keep()
         row = self._row().filter(turn_until__isnull=False)
         number = row.values_list("turn", flat=True).first()
@@ -474,10 +473,10 @@ class _Held:
         with self._lock:
             self._leases.discard(lease)
 
-    def of(self, key: Key) -> list[ConversationLease]:
-        """Return those of a conversation."""
+    def like(self, other: ConversationLease) -> list[ConversationLease]:
+        """Return those of the conversation of another lease."""
         with self._lock:
-            return [lease for lease in self._leases if lease._key == key]
+            return [lease for lease in self._leases if lease._key == other._key]
 
 
 _held = _Held()
