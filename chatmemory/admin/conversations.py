@@ -45,6 +45,7 @@ from chatmemory.admin.views.selection import (
 )
 from chatmemory.admin.views.staff_pages import record_list
 from chatmemory.capabilities import filled
+from chatmemory.database.reading import WORDS_READ, display_titles, last_words
 from chatmemory.formats.registry import known_names
 from chatmemory.models import Conversation, Message
 
@@ -105,24 +106,32 @@ def found_in(conversations: Sequence[Conversation], wanted: Sequence[str], datab
 
 
 class ConversationList(CappedList):
-    """A list that shows, for a search, the messages that it found."""
+    """A list that shows the last words of each conversation; for a search, the messages that it found."""
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
         wanted = searched(request)
         for conversation in self.result_list:
             conversation.searched = wanted
-        if wanted and self.model_admin.has_read_text_permission(request):
+        if not self.model_admin.has_read_text_permission(request):
+            return
+        names, last = display_titles(self.result_list), last_words(self.result_list)
+        for conversation in self.result_list:
+            conversation.display_title = names.get(conversation.pk)
+            conversation.last_words = last.get(conversation.pk)
+        if wanted:
             found = found_in(self.result_list, wanted, self.queryset.db)
             for conversation in self.result_list:
                 conversation.found = found.get(conversation.pk)
+        elif self.result_list:
+            record_list(request)  # a search is recorded before it is run
 
 
 @admin.register(Conversation)
 class ConversationAdmin(Erasing):
     """The admin of conversations. Nobody edits here: messages are a record, and the counters follow from them."""
 
-    list_display = ("name", "owner_link", "window_gauge", "retained", "evicted", "last_activity")
+    list_display = ("name", "last_said", "owner_link", "window_gauge", "retained", "evicted", "last_activity")
     list_filter = (OwnerFilter, "window", FullnessFilter, HasEvictedFilter, "updated_at")
     list_select_related = ("owner",)
     ordering = ("-updated_at",)
@@ -138,10 +147,10 @@ class ConversationAdmin(Erasing):
 
     def get_list_display(self, request: HttpRequest) -> Any:
         columns = [*super().get_list_display(request), *filled("admin_columns")]
-        if searched(request) and self.has_read_text_permission(request):
-            # What was found has their place: the gauge says how many there are, too.
-            return [columns[0], "found", *(name for name in columns[1:] if name not in {"retained", "evicted"})]
-        return columns
+        if not self.has_read_text_permission(request):
+            return [name for name in columns if name != "last_said"]
+        # What was found has the place of the last words, so that a search moves no other column.
+        return ["found" if name == "last_said" and searched(request) else name for name in columns]
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Conversation], search_term: str
@@ -218,16 +227,22 @@ class ConversationAdmin(Erasing):
 
     @admin.display(description=_("conversation"), ordering="title")
     def name(self, conversation: Conversation) -> str:
-        """Return the title and the memory ID; the latter alone where there is no title."""
+        """Return the title, or the first words, and the memory ID; the latter alone where there are neither."""
         wanted = getattr(conversation, "searched", [])
         memory_id = marked(conversation.memory_id, wanted)
-        if not conversation.title:
+        title = conversation.title or getattr(conversation, "display_title", None)
+        if not title:
             return format_html("<bdi>{}</bdi>", memory_id)
         return format_html(
-            '<bdi>{}</bdi><span class="chatmemory-memory-id"><bdi>{}</bdi></span>',
-            marked(conversation.title, wanted),
-            memory_id,
+            '<bdi>{}</bdi><span class="chatmemory-memory-id"><bdi>{}</bdi></span>', marked(title, wanted), memory_id
         )
+
+    @admin.display(description=_("last words"))
+    def last_said(self, conversation: Conversation) -> str:
+        """Return the last words of the user or the model."""
+        words = getattr(conversation, "last_words", None) or ""
+        end = "…" if len(words) == WORDS_READ else ""
+        return format_html('<bdi class="chatmemory-said">{}{}</bdi>', " ".join(words.split()), end)
 
     @admin.display(description=_("found"))
     def found(self, conversation: Conversation) -> Any:

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from django.contrib import admin
 from django.contrib.admin import AdminSite
 from django.contrib.admin.options import IS_POPUP_VAR, TO_FIELD_VAR, IncorrectLookupParameters
-from django.contrib.admin.views.main import ORDER_VAR, SEARCH_VAR, ChangeList
+from django.contrib.admin.views.main import SEARCH_VAR, ChangeList
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
 from django.core.paginator import Paginator
@@ -141,13 +141,6 @@ class CappedList(ChangeList):
         if self.paginator.is_capped:
             said.result_count = gettext("%(count)s+") % {"count": grouped(self.result_count)}
         return said
-
-    @property
-    def before_search(self) -> ChangeList:
-        """The list as a new search finds it: a column more or less has other numbers, so it is not sorted by one."""
-        found = copy(self)
-        found.params = {name: value for name, value in self.params.items() if name != ORDER_VAR}
-        return found
 
 
 def words(search_term: str) -> list[str]:

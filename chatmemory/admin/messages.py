@@ -34,6 +34,7 @@ from chatmemory.admin.lists import (
 )
 from chatmemory.admin.views.staff_pages import record_list
 from chatmemory.capabilities import hooks
+from chatmemory.database.reading import display_titles
 from chatmemory.models import PINNED, Conversation, Message, MessageQuerySet
 
 # Longer payloads hold media; the list does not read them to show what they are.
@@ -81,9 +82,12 @@ class MessageList(CappedList):
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
         wanted = searched(request)
-        if wanted and self.model_admin.has_read_text_permission(request):
+        if self.model_admin.has_read_text_permission(request):
+            names = display_titles({row.conversation_id: row.conversation for row in self.result_list}.values())
             for row in self.result_list:
-                row.passage = passage(row, wanted)
+                row.display_title = names.get(row.conversation_id)
+                if wanted:
+                    row.passage = passage(row, wanted)
         silent = {row.pk: row for row in self.result_list if not getattr(row, "beginning", "-").strip()}
         rows = Message.objects.using(self.queryset.db).filter(pk__in=silent).annotate(length=Length("payload"))
         for pk, payload in rows.filter(length__lte=_LONGEST_READ).values_list("pk", "payload"):
@@ -92,7 +96,9 @@ class MessageList(CappedList):
     def rows(self, request: HttpRequest, keys: list[Any]) -> QuerySet[Message]:
         rows: QuerySet[Message] = super().rows(request, keys)
         # Not when they may not read them: what is at a place of a text would tell what it says.
-        return with_passages(rows, searched(request)) if self.model_admin.has_read_text_permission(request) else rows
+        if not self.model_admin.has_read_text_permission(request):
+            return rows
+        return with_passages(rows, searched(request))
 
 
 @admin.register(Message)
@@ -102,7 +108,7 @@ class MessageAdmin(ReadOnlyAdmin):
     Conversation, owner and text of a message are shown only to staff who may see them in the admin of conversations.
     """
 
-    list_display = ("place", "position", "role", "said", "owner", "tokens", "state", "time")
+    list_display = ("place", "position", "role", "said", "owner", "tokens", "state", "reason", "time")
     list_filter = (
         MessageOwnerFilter,
         "type",
@@ -191,7 +197,8 @@ class MessageAdmin(ReadOnlyAdmin):
     def place(self, row: Message) -> str:
         """Return the conversation and the position in it."""
         message = gettext("message %(position)s") % {"position": row.position}
-        return format_html('<bdi>{}</bdi> <span class="chatmemory-position">{}</span>', str(row.conversation), message)
+        name = getattr(row, "display_title", None) or str(row.conversation)
+        return format_html('<bdi>{}</bdi> <span class="chatmemory-position">{}</span>', name, message)
 
     @admin.display(description=_("owner"))
     def owner(self, row: Message) -> Any:
@@ -224,10 +231,15 @@ class MessageAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("state"))
     def state(self, row: Message) -> Any:
-        """Return "retained" or "pinned", or the reason of the eviction."""
+        """Return "retained", "pinned" or "evicted"."""
         if row.is_pinned:
             return _("pinned")
-        return _("retained") if row.is_retained else row.get_eviction_reason_display()
+        return _("retained") if row.is_retained else _("evicted")
+
+    @admin.display(description=_("reason"))
+    def reason(self, row: Message) -> Any:
+        """Return why it was evicted."""
+        return None if row.is_retained else row.get_eviction_reason_display()
 
     @admin.display(description=_("time"))
     def time(self, row: Message) -> str:

@@ -54,6 +54,7 @@ WORDS_READ = 200
 
 _LONGEST_NAME = 60
 _BEGINNING = 10  # messages, one of which is the user's
+_END = 20  # messages, one of which is not a tool's
 
 ANSWERS = Q(type=ChatMessageType.AI.value, origin=Origin.SAID)
 """The condition for rows for which ``is_answer`` is true."""
@@ -124,6 +125,21 @@ def display_titles(conversations: Iterable[Conversation]) -> dict[Any, str]:
     )
     texts = rows.order_by("-position").values_list("conversation_id", Left("text", WORDS_READ))
     return {pk: name for pk, text in texts if (name := name_from(text))}
+
+
+def last_words(conversations: Sequence[Conversation]) -> dict[Any, str]:
+    """Return the beginnings of the last texts of the user or the model, by the conversation's primary key.
+
+    In one statement. A conversation is left out if none of its last messages has such a text.
+    """
+    if not conversations:
+        return {}
+    ends = [Q(conversation=each.pk, position__gte=max(0, each.next_position - _END)) for each in conversations]
+    rows = Message.objects.using(conversations[0]._state.db).filter(
+        Q(*ends, _connector=Q.OR), type__in=(ChatMessageType.USER.value, ChatMessageType.AI.value), origin=Origin.SAID
+    )
+    texts = rows.exclude(text="").order_by("position").values_list("conversation_id", Left("text", WORDS_READ))
+    return dict(texts)
 
 
 def name_from(words: str | None) -> str:

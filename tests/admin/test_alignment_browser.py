@@ -66,11 +66,11 @@ def test_a_message_begins_below_its_position(signed_in: Any, conversation: Conve
         assert message.locator(".chatmemory-text").evaluate(WORDS)["left"] == pytest.approx(position["left"], abs=0.5)
 
 
-def test_beside_the_memory_the_facts_of_an_answer_begin_at_its_edge(signed_in: Any, conversation: Conversation) -> None:
+def test_beside_the_memory_the_facts_of_an_answer_follow_its_role(signed_in: Any, conversation: Conversation) -> None:
     page = opened(signed_in, conversation, WIDE, "memory/?answer=41")
     answer = page.locator(".chatmemory-wrote .chatmemory-message")
-    position = answer.locator(".chatmemory-position").evaluate(WORDS)
-    assert answer.locator(".chatmemory-meta").evaluate(WORDS)["left"] == pytest.approx(position["left"], abs=0.5)
+    role, facts = answer.locator(".chatmemory-role").evaluate(WORDS), answer.locator(".chatmemory-meta").evaluate(WORDS)
+    assert role["right"] < facts["left"] < role["right"] + 16
 
 
 def test_on_a_phone_the_breadcrumbs_show_where_a_title_begins(signed_in: Any, conversation: Conversation) -> None:

@@ -111,7 +111,7 @@ class TestList:
 
     def test_shows_who_what_and_how_full(self, admin_client, conversation):
         shown = words(html(admin_client, LIST))
-        assert "About tea tea-7 marta 4 of 4 messages 4 2" in shown
+        assert "About tea tea-7 answer 5 marta 4 of 4 messages 4 2" in shown
 
     def test_a_conversation_without_title_goes_by_its_memory_id(self, admin_client):
         ConversationFactory(owner=None, memory_id="untitled-1", title="", window="tokens", limit=1200)
@@ -147,7 +147,7 @@ class TestList:
 class TestPage:
     def test_shows_the_facts(self, admin_client, conversation):
         shown = words(own_part(html(admin_client, page(conversation))))
-        assert shown.startswith("Owner marta Memory ID tea-7 Window at most 4 messages Last activity")
+        assert shown.startswith("Owner marta Memory ID tea-7 Window 4 of 4 messages 100% Last activity")
         assert "4 of 4 messages 100 percent of the window in use" in shown
         assert "Messages said 6 Tokens retained" in shown
         assert "Tokens counted for gpt-4o" in shown
@@ -311,7 +311,8 @@ class TestWhatTheModelSaw:
 
     def test_each_answer_leads_there(self, admin_client, conversation):
         shown = html(admin_client, page(conversation))
-        assert re.findall(rf'href="{self.address(conversation)}\?answer=(\d)"', shown) == ["1", "3", "5"]
+        # The last one first, and all where they stand.
+        assert re.findall(rf'href="{self.address(conversation)}\?answer=(\d)"', shown) == ["5", "1", "3", "5"]
 
     def test_any_message(self, admin_client, conversation):
         shown = words(html(admin_client, self.address(conversation, "?message=3")))

@@ -75,10 +75,10 @@ def test_charts_say_how_high_and_how_long_they_are(admin_client: Client) -> None
     assert shown.count(f"{first} {last}") == 2
 
 
-def test_a_peak_does_not_flatten_the_other_days() -> None:
-    """A hundredth of the peak is a tenth as high; a single message beside many can still be seen."""
-    chart = Chart.of("x", [(10_000, "", ""), (2_500, "", ""), (100, "", ""), (1, "", ""), (0, "", "")])
-    assert [bar.height for bar in chart.bars] == [100, 50, 10, 2, 0]
+def test_a_bar_is_as_high_as_its_number() -> None:
+    """Half the number is half as high; a single message beside many can still be seen."""
+    chart = Chart.of("x", [(10_000, "", ""), (5_000, "", ""), (2_500, "", ""), (1, "", ""), (0, "", "")])
+    assert [bar.height for bar in chart.bars] == [100, 50, 25, 1, 0]
 
 
 def test_it_looks_back_over_twelve_months(admin_client: Client) -> None:

@@ -8,15 +8,17 @@ from html import unescape
 from typing import Any
 
 import pytest
+from django.contrib.admin.models import LogEntry
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from chatmemory import AiMessage, SystemMessage, ToolExecutionRequest, UserMessage
-from chatmemory.admin import conversations
+from chatmemory import AiMessage, SystemMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
+from chatmemory.admin import conversations, lists
 from chatmemory.admin.display.passages import marked
 from chatmemory.admin.lists import words
+from chatmemory.database.reading import name_from
 from chatmemory.models import Conversation, Message
 from tests.admin.test_conversation import conversation, html, staff  # noqa: F401
 from tests.support.factories import ConversationFactory, UserFactory
@@ -192,12 +194,125 @@ class TestFoundInConversations:
             ConversationFactory().memory.add(UserMessage(f"zebra the {number}nth"))
         assert len(found(admin_client, "zebra 1nth")) == 1
 
+    def test_have_the_place_of_the_last_words(self, admin_client: Client, conversation: Conversation) -> None:
+        def columns(address: str) -> list[str]:
+            return re.findall(r'<th[^>]* class="[^"]*column-(\w+)', html(admin_client, address))
+
+        before, searched = columns(CONVERSATIONS), columns(f"{CONVERSATIONS}?q=question")
+        assert "last_said" in before
+        assert [name if name != "found" else "last_said" for name in searched] == before
+
     def test_leave_the_order_of_the_list_alone(self, admin_client: Client, conversation: Conversation) -> None:
-        """A column more has other numbers, by which the list would be sorted by another one."""
-        shown = html(admin_client, f"{CONVERSATIONS}?o=2&window__exact=messages")
+        shown = html(admin_client, f"{CONVERSATIONS}?o=3&window__exact=messages")
         form = shown[shown.index('id="changelist-search"') :].partition("</form>")[0]
         assert 'name="window__exact"' in form
-        assert 'name="o"' not in form
+        assert 'name="o" value="3"' in form
+
+
+class TestWordsOfConversations:
+    @pytest.fixture
+    def cells(self, admin_client: Client) -> Any:
+        """The name and the last words of each conversation, the last active first."""
+
+        def read(client: Client = admin_client) -> list[tuple[str, str]]:
+            shown = html(client, CONVERSATIONS)
+            names = re.findall(r'<th class="field-name">(.*?)</th>', shown, re.DOTALL)
+            said = re.findall(r'<td class="field-last_said">(.*?)</td>', shown, re.DOTALL) or [""] * len(names)
+            return [(plain(name), plain(words)) for name, words in zip(names, said, strict=True)]
+
+        return read
+
+    def test_the_last_are_what_the_user_or_the_model_said(self, cells: Any) -> None:
+        made = ConversationFactory(title="Tea", window="messages", limit=3)
+        made.memory.add(SystemMessage("rules"), UserMessage("Is it green?"), AiMessage("It  is.\n" * 200))
+        assert cells()[0][1].startswith("It is. It is.")
+        assert cells()[0][1].endswith("…")
+        made.memory.add(
+            AiMessage(None, [ToolExecutionRequest("1", "look_up", "{}")]),
+            ToolExecutionResultMessage("1", "look_up", "A leaf."),
+        )
+        assert cells()[0][1].startswith("It is. It is.")
+        made.memory.add(UserMessage("Thanks."))
+        assert cells()[0][1] == "Thanks."
+
+    def test_the_first_are_the_name_of_what_has_no_title(self, cells: Any) -> None:
+        made = ConversationFactory(title="", memory_id="m-1", window="messages", limit=2)
+        made.memory.add(SystemMessage("rules"), UserMessage("Where is my order? I have waited for ten days."))
+        made.memory.add(*(UserMessage(f"m{number}") for number in range(5)))
+        assert cells()[0][0] == "Where is my order? I have waited for ten days.m-1"
+        made.title = "Late"
+        made.save()
+        assert cells()[0][0] == "Latem-1"
+
+    def test_are_not_for_those_who_may_not_read_them(self, staff: Any, cells: Any) -> None:
+        made = ConversationFactory(title="", memory_id="m-1")
+        made.memory.add(UserMessage("planted"))
+        client = staff("view_conversation")
+        with CaptureQueriesContext(connection) as captured:
+            assert cells(client) == [("m-1", "")]
+        assert not any('"text"' in query["sql"] for query in captured)
+
+    def test_reading_them_is_recorded(self, admin_client: Client, cells: Any) -> None:
+        cells()
+        assert not LogEntry.objects.exists()  # there was nothing to read
+        ConversationFactory()
+        cells()
+        assert LogEntry.objects.count() == 1
+
+    def test_cost_no_statement_for_each(self, cells: Any) -> None:
+        def statements() -> int:
+            with CaptureQueriesContext(connection) as captured:
+                cells()
+            return len(captured)
+
+        ConversationFactory(title="").memory.add(UserMessage("a"), AiMessage("b"))
+        cells()  # a process reads the content types once
+        before = statements()
+        for _ in range(5):
+            ConversationFactory(title="").memory.add(UserMessage("a"), AiMessage("b"))
+        assert statements() == before
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (None, ""),
+        ("  Where\nis  it? ", "Where is it?"),
+        ("word " * 20, "word word word word word word word word word word word…"),
+        ("字" * 80, "字" * 59 + "…"),
+        ("a " + "b" * 80, "a " + "b" * 57 + "…"),
+    ],
+)
+def test_a_name_is_one_line_that_ends_with_a_word(words: str | None, name: str) -> None:
+    assert name_from(words) == name
+
+
+class TestMessages:
+    def test_say_their_state_and_why_they_left_apart(self, admin_client: Client) -> None:
+        made = ConversationFactory(window="messages", limit=2)
+        for number in range(3):
+            made.memory.add(UserMessage(f"m{number}"))
+        made.memory.pin(2)
+        shown = html(admin_client, MESSAGES)
+        cells = re.findall(r'<td class="field-state">(.*?)</td><td class="field-reason">(.*?)</td>', shown)
+        assert cells == [("pinned", "-"), ("retained", "-"), ("evicted", "no room in the window")]
+
+    def test_name_a_conversation_without_a_title_by_its_first_words(self, admin_client: Client, staff: Any) -> None:
+        made = ConversationFactory(title="", memory_id="m-1")
+        made.memory.add(UserMessage("Where is it?"), AiMessage("Here."))
+        place = r'<th class="field-place">.*?<bdi>(.*?)</bdi>'
+        assert re.findall(place, html(admin_client, MESSAGES)) == ["Where is it?"] * 2
+        assert re.findall(place, html(staff("view_message", "view_conversation"), MESSAGES)) == ["m-1"] * 2
+
+    def test_a_search_says_how_many_it_found_also_where_they_are_too_many_to_count(
+        self, admin_client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        made = ConversationFactory(window="messages", limit=9)
+        made.memory.add(*(UserMessage(f"tea {number}") for number in range(5)))
+        assert "5 results" in plain(search(admin_client, MESSAGES, "tea"))
+        monkeypatch.setattr(lists, "_MOST_COUNTED", 3)
+        assert "3+ results" in plain(search(admin_client, MESSAGES, "tea"))
+        assert "3+ results" not in plain(html(admin_client, MESSAGES))
 
 
 class TestMoments:
@@ -314,7 +429,7 @@ class TestPagesOfRows:
             for n in range(130)
         )
 
-    @pytest.mark.parametrize("order", ["", "1", "-1", "2", "4", "-4", "5", "-5", "6", "-5.1"])
+    @pytest.mark.parametrize("order", ["", "1", "-1", "3", "5", "-5", "6", "-6", "7", "-6.1"])
     def test_have_each_row_once_and_in_its_order(self, admin_client: Client, many: None, order: str) -> None:
         pages = [names(admin_client, f"{CONVERSATIONS}?o={order}&p={number}") for number in (1, 2)]
         assert list(map(len, pages)) == [100, 30]
@@ -324,10 +439,10 @@ class TestPagesOfRows:
         keys: dict[str, Any] = {
             "": lambda row: row.updated_at,
             "1": lambda row: row.title,
-            "2": lambda row: row.owner_id or 0,
-            "4": lambda row: row.retained_count,
-            "5": lambda row: row.evicted_count,
-            "6": lambda row: row.updated_at,
+            "3": lambda row: row.owner_id or 0,
+            "5": lambda row: row.retained_count,
+            "6": lambda row: row.evicted_count,
+            "7": lambda row: row.updated_at,
         }
         for part in [order.split(".")[0]]:
             values = [keys[part.strip("-")](rows[name]) for name in shown]
@@ -339,10 +454,10 @@ class TestPagesOfRows:
     ) -> None:
         monkeypatch.setattr(conversations, "MOST_SORTED", most)
         newest = names(admin_client, CONVERSATIONS)
-        for order in ("1", "5"):
+        for order in ("1", "6"):
             asked = f"{CONVERSATIONS}?o={order}&p=1"
             assert (names(admin_client, asked) == newest) is (most < 130), order
-        assert names(admin_client, f"{CONVERSATIONS}?o=4") != newest
+        assert names(admin_client, f"{CONVERSATIONS}?o=5") != newest
         assert len(re.findall(r'<th[^>]*class="[^"]*\bsortable\b', html(admin_client, CONVERSATIONS))) == links
 
     def test_are_counted_when_they_were_chosen(self, admin_client: Client, many: None) -> None:
@@ -353,14 +468,16 @@ class TestPagesOfRows:
     def test_are_found_by_their_keys(self, admin_client: Client, many: None) -> None:
         """A database that sorted whole rows would read them all."""
         with CaptureQueriesContext(connection) as captured:
-            html(admin_client, f"{CONVERSATIONS}?o=-4")
-        sorting = [query["sql"] for query in captured if "ORDER BY" in query["sql"] and "conversation" in query["sql"]]
+            html(admin_client, f"{CONVERSATIONS}?o=-5")
+        # Of those that read a page by its keys, only subqueries are sorted.
+        ends = {query["sql"]: query["sql"].rpartition(")")[2] for query in captured}
+        sorting = [sql for sql, end in ends.items() if "ORDER BY" in end and "conversation" in sql]
         assert sorting
         assert not any("memory_id" in sql or "JOIN" in sql for sql in sorting)
 
     @pytest.mark.skipif(connection.vendor != "sqlite", reason="the others choose by how many rows there are")
     @pytest.mark.parametrize(
-        "query", ["", "p=2", "o=-4", "o=5", "window__exact=messages", "fullness=low", "evicted=yes", "evicted=no&o=-5"]
+        "query", ["", "p=2", "o=-5", "o=6", "window__exact=messages", "fullness=low", "evicted=yes", "evicted=no&o=-6"]
     )
     def test_are_found_in_an_index_alone(self, admin_client: Client, many: None, query: str) -> None:
         with CaptureQueriesContext(connection) as captured:

@@ -36,9 +36,16 @@ def now(text: str) -> str:
 
 def groups(text: str) -> list[str]:
     """The lines of what left last."""
-    found = re.findall(r'<details class="chatmemory-group">\s*<summary>\s*<span>(.*?)</span>', text, re.DOTALL)
+    found = re.findall(r'<span class="chatmemory-group-why">(.*?)</span>', text, re.DOTALL)
     found = [re.sub(r'<bdi class="chatmemory-position">[^<]*</bdi>', "", line) for line in found]
-    return [words(line).replace(" ,", ",").removesuffix(f", {today()}") for line in found]
+    # Without the minute.
+    lines = [re.sub(r", [^,]*$", "", words(line).replace(" ,", ",")) for line in found]
+    return [line.removesuffix(f", {today()}") for line in lines]
+
+
+def positions(text: str) -> list[str]:
+    """The positions in the lines of what left last."""
+    return re.findall(r'<span class="chatmemory-group-why"><bdi class="chatmemory-position">(.*?)</bdi>', text)
 
 
 def today(moment: datetime | None = None) -> str:
@@ -271,12 +278,26 @@ class TestEvictedLast:
 
     def test_the_positions_of_each_group_are_said(self, admin_client: Client) -> None:
         shown = html(admin_client, page(said(8, window="messages", limit=3)))
-        assert re.findall(r'<summary>\s*<span><bdi class="chatmemory-position">(.*?)</bdi>', shown) == ["4", "0–3"]
+        assert positions(shown) == ["4", "0–3"]
 
-    def test_the_first_words_of_each_group_are_said(self, admin_client: Client) -> None:
+    def test_the_positions_are_said_also_where_more_may_have_left(self, admin_client: Client) -> None:
+        made = ConversationFactory(window="messages", limit=500)
+        made.memory.add(*(UserMessage(f"m{number}.") for number in range(300)))
+        made.memory.clear()
+        assert positions(html(admin_client, page(made))) == ["… 240–299"]
+
+    def test_the_message_that_left_last_is_the_one_that_is_quoted(self, admin_client: Client) -> None:
         shown = html(admin_client, page(said(8, window="messages", limit=3)))
-        begin = re.findall(r'</time></span> <bdi class="chatmemory-excerpt">(.*?)</bdi></summary>', shown)
-        assert begin == ["m4.", "m0."]
+        quoted = re.findall(r'<span class="chatmemory-group-last">(.*?)</bdi>', shown, re.DOTALL)
+        assert list(map(words, quoted)) == ["4 User m4.", "3 User m3."]
+
+    def test_the_minute_is_said_in_which_the_last_one_left(self, admin_client: Client) -> None:
+        made = said(8, window="messages", limit=3)
+        moment = timezone.localtime().replace(month=1, day=17, hour=9, minute=41)
+        Message.objects.filter(conversation=made, position__lt=3).update(evicted_at=moment - timedelta(hours=3))
+        Message.objects.filter(conversation=made, position=3).update(evicted_at=moment)
+        shown = section(html(admin_client, page(made)), "chatmemory-evicted-last")
+        assert "4 messages , pushed out by messages 3 to 6 , Jan 17, 9:41 a.m." in shown
 
     def test_that_a_message_was_larger_than_its_window_is_a_reason_of_its_own(self, admin_client: Client) -> None:
         made = ConversationFactory(window="tokens", limit=40)
@@ -292,6 +313,42 @@ class TestEvictedLast:
         made.memory.add(UserMessage("word " * 60), UserMessage("tea"))
         (shown,) = groups(html(admin_client, page(made)))
         assert shown.startswith("1 message, larger than the whole window")
+
+
+class TestLastAnswer:
+    def test_leads_to_what_the_model_had(self, admin_client: Client) -> None:
+        made = said(2, window="messages", limit=5)
+        made.memory.add(AiMessage("An answer."), AiMessage("The last answer."), UserMessage("Thanks."))
+        shown = html(admin_client, page(made))
+        assert "The last answer." in (said_last := section(shown, "chatmemory-last-answer"))
+        assert "An answer." not in said_last
+        assert said_last.endswith("What the model had")
+        assert shown.index("chatmemory-last-answer") < shown.index("?answer=3") < shown.index('id="chatmemory-now"')
+
+    def test_is_the_last_that_says_something(self, admin_client: Client) -> None:
+        made = said(1, window="messages", limit=5)
+        made.memory.add(
+            AiMessage("I look it up."),
+            AiMessage(None, [ToolExecutionRequest("1", "look_up", "{}")]),
+            ToolExecutionResultMessage("1", "look_up", "A leaf."),
+        )
+        assert "I look it up." in section(html(admin_client, page(made)), "chatmemory-last-answer")
+
+    def test_can_be_one_that_was_evicted(self, admin_client: Client) -> None:
+        made = said(1, window="messages", limit=5)
+        made.memory.add(AiMessage("The last answer."))
+        made.memory.clear()
+        assert "The last answer." in section(html(admin_client, page(made)), "chatmemory-last-answer")
+
+    def test_without_an_answer_there_is_none(self, admin_client: Client) -> None:
+        assert "chatmemory-last-answer" not in html(admin_client, page(said(2, window="messages", limit=5)))
+
+    def test_is_not_quoted_to_those_who_may_not_read_it(self, staff: Any) -> None:
+        made = said(1, window="messages", limit=5)
+        made.memory.add(AiMessage("planted"))
+        shown = html(staff("view_conversation"), page(made))
+        assert "What the model had" in section(shown, "chatmemory-last-answer")
+        assert "planted" not in shown
 
 
 class TestWords:

@@ -209,7 +209,7 @@ class TestStrip:
         assert ["system" in bar.marks for bar in bars] == [True, False, False, False]
         assert ["synthetic" in bar.marks for bar in bars] == [False, False, False, True]
         assert bars[2].height == 48
-        assert 3 <= bars[1].height < 24
+        assert bars[1].height == 3  # a hundredth, which can still be seen
         drawn = own_part(html(admin_client, page(made)))
         assert drawn.count('class="chatmemory-bar-synthetic"') == 1
         assert drawn.count('class="chatmemory-bar-system"') == 1

@@ -131,7 +131,7 @@ def test_earlier_messages_are_in_the_list(open_history: Any) -> None:
     figure = page.locator(".chatmemory-strip")
     expect(figure).to_contain_text("The last 100 of 400 messages")
     expect(figure.locator(".chatmemory-bar")).to_have_count(100)
-    figure.get_by_role("link", name="Everything said").click()
+    page.get_by_role("link", name="Everything said").click()
     expect(page.locator("#timeline")).to_contain_text("Messages 350–399 of 400")
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from itertools import pairwise
-from math import sqrt
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -89,7 +88,7 @@ PERIODS = (DAYS, MONTHS)
 
 
 _FULL = 100
-_LOWEST = 2
+_LOWEST = 1
 _WIDTH = 10
 
 
@@ -138,8 +137,7 @@ class Chart:
 
 
 def _height(number: int, most: int) -> int:
-    # By its square root, so that a peak does not flatten the others.
-    return max(_LOWEST, round(_FULL * sqrt(number / most))) if number else 0
+    return max(_LOWEST, round(_FULL * number / most)) if number else 0
 
 
 FULLEST = 5

@@ -14,7 +14,7 @@ from django.utils.dateformat import format
 from django.utils.formats import date_format, get_format, number_format, time_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.translation import ngettext
+from django.utils.translation import gettext, ngettext
 
 from chatmemory.conf import window_default
 from chatmemory.core.messages import ChatMessageType
@@ -88,6 +88,11 @@ class Gauge:
         else:
             words = ngettext("%(used)s of %(limit)s message", "%(used)s of %(limit)s messages", self.limit)
         return words % {"used": grouped(self.used), "limit": grouped(self.limit)}
+
+    @property
+    def share(self) -> str:
+        """The percentage in use, in words."""
+        return gettext("%(percent)s%%") % {"percent": grouped(self.percent)}
 
     @property
     def fill(self) -> int:
@@ -180,6 +185,12 @@ def short_day(moment: datetime) -> str:
         return date_format(local, "DATE_FORMAT")
     pattern: str = get_format("MONTH_DAY_FORMAT")
     return format(local, pattern.replace("F", "M"))  # the short name of the month
+
+
+def day_and_time(moment: datetime) -> str:
+    """Return a moment to the minute, such as "Nov 17, 2:27 p.m."; with its year if that is not this year."""
+    found = {"day": short_day(moment), "time": time_format(local_time(moment).time())}
+    return gettext("%(day)s, %(time)s") % found
 
 
 def short_moment(moment: datetime) -> SafeString:

@@ -11,14 +11,16 @@ from itertools import groupby
 from typing import Any
 
 from django.db.models import Q
+from django.db.models.functions import Left
 from django.utils.translation import gettext
 
-from chatmemory.admin.display.memory_map import MemoryMap, count_messages, grouped, local_time, short_day
-from chatmemory.admin.display.message import said_by
-from chatmemory.admin.display.passages import position_ranges, read_bounded
+from chatmemory.admin.display.memory_map import MemoryMap, count_messages, day_and_time, grouped, local_time
+from chatmemory.admin.display.message import Passage, ShownMessage, said_by
+from chatmemory.admin.display.passages import position_ranges, read_bounded, without_text
 from chatmemory.admin.display.timeline import Arrival, TimelineEntry, history_entries, pushed_out, summarized_by
 from chatmemory.core.entries import Cause, EvictionReason
 from chatmemory.core.messages import ChatMessageType
+from chatmemory.database.reading import ANSWERS
 from chatmemory.models import Conversation, Message
 
 _MOST_READ = 60
@@ -49,8 +51,9 @@ class EvictedGroup:
 
     @property
     def positions(self) -> str:
-        """Their positions, as ranges; empty if more of them may have left than were read."""
-        return "" if self.has_more else position_ranges(entry.message.row.position for entry in self.entries)
+        """Their positions, as ranges; after ``…`` if more of them may have left than were read."""
+        found = position_ranges(entry.message.row.position for entry in self.entries)
+        return f"… {found}" if self.has_more and not found.startswith("…") else found
 
     @property
     def why(self) -> str:
@@ -69,14 +72,14 @@ class EvictedGroup:
         return str(first.message.row.get_eviction_reason_display())
 
     @property
-    def beginning(self) -> str:
-        """The beginning of what its first message says; empty for those who may not read it."""
-        return self.entries[0].message.excerpt
+    def last(self) -> ShownMessage:
+        """The message that left last."""
+        return self.entries[-1].message
 
     @property
-    def day(self) -> str:
-        """The day on which they left."""
-        return short_day(self.evicted_at)
+    def when(self) -> str:
+        """The minute in which the last of them left."""
+        return day_and_time(self.evicted_at)
 
     @property
     def evicted_at(self) -> datetime:
@@ -145,14 +148,45 @@ def _kind(entry: TimelineEntry) -> tuple[Any, ...]:
     return reason, change, entry.exceeds, row.evicted_at and local_time(row.evicted_at).date()
 
 
+@dataclass(frozen=True, kw_only=True)
+class LastAnswer:
+    """The last answer of the model in words, with which one comes to the memory that it was made from."""
+
+    message: ShownMessage
+
+    @classmethod
+    def read(cls, conversation: Conversation, *, with_text: bool) -> LastAnswer | None:
+        """Read the last answer that is not only a tool call; None if there is none among the last messages."""
+        near = conversation.messages.filter(ANSWERS, position__gte=conversation.next_position - _NEAR)
+        answers = without_text(near.exclude(text="").order_by("-position"))
+        if with_text:
+            answers = answers.annotate(beginning=Left("text", _MOST_CHARS_READ))
+        row = answers.first()
+        if row is None:
+            return None
+        return cls(message=ShownMessage(row=row, role=row.get_type_display(), parts=[], is_hidden=not with_text))
+
+    @property
+    def when(self) -> str:
+        """The minute in which it was written."""
+        return day_and_time(self.message.row.created_at)
+
+
+_NEAR = 1000
+_MOST_CHARS_READ = 400
+
 _MOST_SHOWN = 200
 _MOST_PINS_SHOWN = 50
 _MOST_CHARS_IN_FRONT = 160
+_MOST_CHARS = 400
+_MOST_LINES = 6
 
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryView:
-    """The messages that the model gets now, and those that it lost last."""
+    """The messages that the model gets now, those that it lost last, and its last answer."""
+
+    last_answer: LastAnswer | None
 
     evicted: EvictedLast | None
     """The messages that left last; None if nothing that left was kept."""
@@ -185,12 +219,14 @@ class MemoryView:
     def read(cls, conversation: Conversation, memory: MemoryMap, *, with_text: bool) -> MemoryView:
         """Read the memory, whole if it has up to 200 messages, and what left it last."""
         entries = with_brief_front(_entries(conversation, memory, with_text=with_text), memory)
+        entries = [replace(entry, is_clipped=not entry.is_brief and _fills_a_screen(entry)) for entry in entries]
         front = [entry for entry in entries[:1] if _leads(entry, memory)]
         behind = entries[len(front) :]
         pinned = [entry for entry in behind if entry.is_pinned]
         others = [entry for entry in behind if not entry.is_pinned]
         positions = [entry.message.row.position for entry in others or entries]
         return cls(
+            last_answer=LastAnswer.read(conversation, with_text=with_text),
             evicted=EvictedLast.read(conversation, memory, with_text=with_text),
             always_first=front,
             pinned=pinned,
@@ -210,7 +246,7 @@ class MemoryView:
     @property
     def has_messages(self) -> bool:
         """Whether any message is shown, in the memory or of those that left."""
-        return not self.is_empty or self.evicted is not None
+        return not self.is_empty or self.evicted is not None or self.last_answer is not None
 
 
 def _entries(conversation: Conversation, memory: MemoryMap, *, with_text: bool) -> list[TimelineEntry]:
@@ -240,6 +276,12 @@ def with_brief_front(entries: list[TimelineEntry], memory: MemoryMap) -> list[Ti
         )
         for entry in entries
     ]
+
+
+def _fills_a_screen(entry: TimelineEntry) -> bool:
+    """Return whether a few such messages would leave no room for others on the first screen."""
+    texts = [part.text for part in entry.message.parts if isinstance(part, Passage)]
+    return sum(map(len, texts)) > _MOST_CHARS or sum(text.count("\n") + 1 for text in texts) > _MOST_LINES
 
 
 def _leads(entry: TimelineEntry, memory: MemoryMap) -> bool:

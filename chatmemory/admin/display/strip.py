@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import sqrt
 
 from django.db.models.functions import Left
 from django.utils.translation import gettext
@@ -26,6 +25,8 @@ BAR_WIDTH = STEP - 2
 
 HEIGHT = 48
 """The height of the highest bar in the strip's own units."""
+
+_LOWEST = 3  # so that a short question can still be seen next to a long document
 
 MOST_READ = 120
 """The most characters that are read of a message for its first words."""
@@ -106,7 +107,6 @@ class Bar:
 
 def bars_of(rows: Sequence[Message], *, with_text: bool) -> list[Bar]:
     """Return the bars of some messages, from the left to the right."""
-    # A square root, so that a short question can still be seen next to a long document.
     highest = max((row.token_count for row in rows), default=0) or 1
     # Each is translated once, not for each bar.
     message, roles = gettext("Message %(position)s"), {value: str(label) for value, label in TYPES}
@@ -115,7 +115,7 @@ def bars_of(rows: Sequence[Message], *, with_text: bool) -> list[Bar]:
         Bar(
             row=row,
             x=index * STEP + 1,
-            height=max(3, round(sqrt(row.token_count / highest) * HEIGHT)),
+            height=max(_LOWEST, round(row.token_count / highest * HEIGHT)),
             role=(role := roles.get(row.type, row.type)),
             name=" · ".join((message % {"position": row.position}, role, tokens[row.token_count])),
             words=first_words(row) if with_text else "",
@@ -160,6 +160,9 @@ class Strip:
 
     total: int
     """Number of positions of the conversation."""
+
+    most: str
+    """The tokens of the highest bar, in words."""
 
     bar_width = BAR_WIDTH
     step = STEP
@@ -207,6 +210,7 @@ class Strip:
             page_x=on_page[0].left if on_page else 0,
             page_width=len(on_page) * STEP,
             total=total,
+            most=count_tokens(max((row.token_count for row in rows), default=0)),
         )
 
 

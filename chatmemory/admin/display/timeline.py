@@ -193,6 +193,9 @@ class TimelineEntry:
     is_brief: bool = False
     """Whether only a line of it is shown at first, although it is in the memory."""
 
+    is_clipped: bool = False
+    """Whether its texts are shown in low boxes until they are read."""
+
     @property
     def is_gone(self) -> bool:
         """Whether it is not in the memory, or would not be."""

@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
+from django.db.models import Subquery
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.text import format_lazy
@@ -30,14 +31,20 @@ from chatmemory.admin.display.timeline import Timeline, TimelineEntry, place_to_
 from chatmemory.admin.display.window_words import bound_words, present_settings, way_words
 from chatmemory.admin.views.staff_pages import conversation_or_404, conversation_page, record_read
 from chatmemory.capabilities import filled, hooks
+from chatmemory.conf import setting
 from chatmemory.core.json_text import dumps
+from chatmemory.core.messages import ChatMessageType
+from chatmemory.database.reading import display_titles
 from chatmemory.formats import UnsupportedContentError
 from chatmemory.formats.registry import message_format, message_formats, one_for_one
-from chatmemory.models import Conversation
+from chatmemory.models import Conversation, Origin
 
 
 def tools(model_admin: Any, request: HttpRequest, conversation: Conversation) -> dict[str, list[tuple[str, Any]]]:
-    """Return the addresses and the words of the links that the admin allows this member of staff, by what they do."""
+    """Return the addresses and the words of the links that the admin allows this member of staff, by what they do.
+
+    Links to pages on which nothing could be done are left out.
+    """
 
     def may(act: str) -> bool:
         return bool(getattr(model_admin, f"has_{act}_permission")(request, conversation))
@@ -51,23 +58,43 @@ def tools(model_admin: Any, request: HttpRequest, conversation: Conversation) ->
 
     formats = [
         (f"export_{name}", _("Export for %(format)s") % {"format": message_format(name).title})
-        for name in one_for_one()
+        for name in (one_for_one() if conversation.next_position else ())
     ]
+    summarizes = setting("SUMMARIZER") is not None and bool(conversation.next_position)
     return {
         "looks": links(
-            ("memory", _("What the model had")),
-            ("window", _("Window")),
+            *([("memory", _("What the model had"))] if conversation.next_position else []), ("window", _("Window"))
+        ),
+        "pages": links(
             *((page.name, page.label) for page in filled("admin_pages")),
             ("history", _("Admin log")),
         ),
         "exports": links(("export_jsonl", _("Export JSON lines")), *formats) if may("read_text") else [],
         "acts": [
-            *(links(("clear_tool_results", _("Clear old tool results"))) if may("act") else []),
-            *(links(("compact", _("Summarise now"))) if may("compact") else []),
-            *(links(("clear", _("Clear memory"))) if may("act") else []),
+            *(
+                links(("clear_tool_results", _("Clear old tool results")))
+                if may("act") and _has_results_to_clear(conversation)
+                else []
+            ),
+            *(links(("compact", _("Summarise now"))) if summarizes and may("compact") else []),
+            *(links(("clear", _("Clear memory"))) if conversation.retained_count and may("act") else []),
         ],
         "erasures": links(("delete", _("Erase"))) if may("delete") else [],
     }
+
+
+def _name(conversation: Conversation, *, with_text: bool) -> str:
+    """Return the title of a conversation; without one, its first words."""
+    names = display_titles([conversation]) if with_text else {}
+    return names.get(conversation.pk) or str(conversation)
+
+
+def _has_results_to_clear(conversation: Conversation) -> bool:
+    """Return whether the memory has tool results of a turn before the last one."""
+    rows = conversation.messages.retained()
+    asked = rows.filter(type=ChatMessageType.USER.value).order_by("-position").values("position")[:1]
+    results = rows.filter(type=ChatMessageType.TOOL_EXECUTION_RESULT.value, position__lt=Subquery(asked))
+    return results.exclude(origin=Origin.CLEARED).exists()
 
 
 def redirect(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponseRedirect | None:
@@ -99,10 +126,11 @@ def context(model_admin: Any, request: HttpRequest, conversation: Conversation) 
         record_read(request, conversation)
     return {
         "title": str(conversation),
+        "name": _name(conversation, with_text=with_text),
         "subtitle": None,
         "timeline": timeline,
         "memory": view,
-        "has_markdown_toggle": with_text,
+        "has_markdown_toggle": with_text and has_messages,
         "gauge": Gauge.of(conversation),
         "strip": strip,
         "bound_words": bound_words(conversation.window, conversation.limit),
