@@ -185,6 +185,7 @@ def test_acting_on_a_conversation(signed_in: Any, conversation: Conversation) ->
     address = f"/admin/chatmemory/conversation/{conversation.pk}/change/"
     for name, suffix in (("Export JSON lines", ".jsonl"), ("Export for LangChain4j", "-langchain4j.json")):
         page.goto(address)
+        page.get_by_text("Actions", exact=True).click()
         page.get_by_text("Export", exact=True).click()
         with page.expect_download() as download:
             page.get_by_role("link", name=name).click()
@@ -193,9 +194,12 @@ def test_acting_on_a_conversation(signed_in: Any, conversation: Conversation) ->
     page.get_by_role("button", name="Yes, clear it").click()
     expect(page.locator(".messagelist")).to_contain_text("5 messages were evicted")
     expect(page.locator("#memory")).to_contain_text("The memory is empty")
+    page.get_by_text("Actions", exact=True).click()
+    expect(page.get_by_role("link", name="Clear memory")).to_have_count(0)  # there is nothing to clear
     page.get_by_role("link", name="Admin log").click()
     expect(page.locator("#change-history")).to_contain_text("The memory was cleared")
     page.goto(address)
+    page.get_by_text("Actions", exact=True).click()
     page.get_by_role("link", name="Erase").click()
     page.get_by_role("button", name="Yes, erase it").click()
     expect(page.locator("#changelist")).to_be_visible()

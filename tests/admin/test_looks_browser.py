@@ -141,7 +141,8 @@ def test_what_looks_like_a_button_is_not_underlined(signed_in: Any, conversation
         underlined = page.locator("#content").evaluate(
             """(content, buttons) => [...content.querySelectorAll(buttons)]
                 .filter(link => getComputedStyle(link).textDecorationLine !== "none").map(link => link.outerHTML)""",
-            "a.button, .chatmemory-tools a, .chatmemory-presets a, .chatmemory-periods a[aria-current]",
+            "a.button, :is(.chatmemory-buttons, .chatmemory-tools, .chatmemory-presets) a, "
+            ".chatmemory-periods a[aria-current]",
         )
         assert underlined == [], address
 
@@ -163,6 +164,7 @@ def test_one_link_leads_to_the_log(signed_in: Any, conversation: Conversation) -
     page = signed_in(viewport=WIDE)
     page.goto(own(conversation, "change/"))
     assert page.locator("a[href$='/history/']").count() == 1
+    page.get_by_text("Actions", exact=True).click()
     page.get_by_role("link", name="Admin log").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Admin log")
     expect(page.locator("#change-history")).to_contain_text("Read what its messages say")
@@ -193,41 +195,41 @@ class TestMenus:
         return page
 
     @pytest.fixture
-    def export(self, page: Any) -> Any:
-        """A link in the menu of exports, which is open."""
-        page.get_by_text("Export", exact=True).click()
-        link = page.get_by_role("link", name="Export JSON lines")
+    def menu(self, page: Any) -> Any:
+        """A link in the menu, which is open."""
+        page.get_by_text("Actions", exact=True).click()
+        link = page.get_by_role("link", name="Clear memory")
         expect(link).to_be_visible()
         return link
 
     @pytest.mark.own_script
-    def test_escape_closes_them_and_the_focus_is_where_they_opened(self, page: Any, export: Any) -> None:
-        export.focus()
+    def test_escape_closes_them_and_the_focus_is_where_they_opened(self, page: Any, menu: Any) -> None:
+        menu.focus()
         page.keyboard.press("Escape")
-        expect(export).to_be_hidden()
-        assert page.evaluate("document.activeElement.innerText") == "Export"
+        expect(menu).to_be_hidden()
+        assert page.evaluate("document.activeElement.innerText") == "Actions"
 
     @pytest.mark.own_script
-    def test_a_click_elsewhere_closes_them(self, page: Any, export: Any) -> None:
+    def test_a_click_elsewhere_closes_them(self, page: Any, menu: Any) -> None:
         page.locator("#content h1").click()
-        expect(export).to_be_hidden()
+        expect(menu).to_be_hidden()
 
     @pytest.mark.own_script
-    def test_a_click_inside_does_not(self, page: Any, export: Any) -> None:
-        page.locator(".chatmemory-tools details ul").click(position={"x": 2, "y": 2})
-        expect(export).to_be_visible()
+    def test_a_click_inside_does_not(self, page: Any, menu: Any) -> None:
+        page.locator(".chatmemory-tools > div").click(position={"x": 2, "y": 2})
+        expect(menu).to_be_visible()
 
     @pytest.mark.own_script
-    def test_they_close_when_the_focus_leaves_them(self, page: Any, export: Any) -> None:
-        page.locator(".chatmemory-tools details a").last.focus()
+    def test_they_close_when_the_focus_leaves_them(self, page: Any, menu: Any) -> None:
+        page.locator(".chatmemory-tools a").last.focus()
         page.keyboard.press("Tab")
-        expect(export).to_be_hidden()
-        expect(page.get_by_role("link", name="Clear memory")).to_be_visible()
+        expect(menu).to_be_hidden()
 
-    def test_where_there_is_room_the_links_stand_in_a_bar(self, page: Any) -> None:
-        expect(page.get_by_text("Actions", exact=True)).to_be_hidden()
-        page.get_by_role("link", name="Clear memory").click()
-        expect(page.get_by_role("heading", level=1)).to_have_text("Clear memory")
+    def test_where_there_is_room_the_pages_stand_beside_them(self, page: Any) -> None:
+        page.get_by_text("Actions", exact=True).click()
+        expect(page.get_by_role("link", name="Window", exact=True)).to_have_count(1)
+        page.get_by_role("link", name="Window", exact=True).click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Window")
 
     # At 360 pixels the menu has a row of its own, at 390 it stands at the end of one.
     @pytest.mark.parametrize("width", [360, 390, 600])
@@ -235,8 +237,10 @@ class TestMenus:
         page.set_viewport_size({"width": width, "height": PHONE["height"]})
         erase = page.get_by_role("link", name="Erase")
         expect(erase).to_be_hidden()
+        expect(page.get_by_role("link", name="Window", exact=True)).to_have_count(0)
         page.get_by_text("Actions", exact=True).click()
         expect(erase).to_be_visible()
+        expect(page.get_by_role("link", name="Window", exact=True)).to_have_count(1)
         page.get_by_text("Export", exact=True).click()
         export = page.get_by_role("link", name="Export JSON lines")
         expect(export).to_be_in_viewport(ratio=1)
