@@ -86,7 +86,7 @@ def tools(model_admin: Any, request: HttpRequest, conversation: Conversation) ->
 def _name(conversation: Conversation, *, with_text: bool) -> str:
     """Return the title of a conversation; without one, its first words."""
     names = display_titles([conversation]) if with_text else {}
-    return names.get(conversation.pk) or str(conversation)
+    return names.get(conversation.pk, str(conversation))
 
 
 def _has_results_to_clear(conversation: Conversation) -> bool:
@@ -94,7 +94,7 @@ def _has_results_to_clear(conversation: Conversation) -> bool:
     rows = conversation.messages.retained()
     asked = rows.filter(type=ChatMessageType.USER.value).order_by("-position").values("position")[:1]
     results = rows.filter(type=ChatMessageType.TOOL_EXECUTION_RESULT.value, position__lt=Subquery(asked))
-    return bool(results.exclude(origin=Origin.CLEARED).exists())
+    return results.exclude(origin=Origin.CLEARED).exists()
 
 
 def redirect(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponseRedirect | None:
