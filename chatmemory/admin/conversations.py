@@ -123,8 +123,6 @@ class ConversationList(CappedList):
             found = found_in(self.result_list, wanted, self.queryset.db)
             for conversation in self.result_list:
                 conversation.found = found.get(conversation.pk)
-        elif self.result_list:
-            record_list(request)  # a search is recorded before it is run
 
 
 @admin.register(Conversation)
@@ -311,6 +309,14 @@ class ConversationAdmin(Erasing):
         ``get_queryset``.
         """
         return staff.may(request.user, "read_text")
+
+    def changelist_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        response = super().changelist_view(request, *args, **kwargs)
+        # What answers to an action has no list. A search is recorded before it is run.
+        shown = (getattr(response, "context_data", None) or {}).get("cl")
+        if shown and shown.result_list and not searched(request) and self.has_read_text_permission(request):
+            record_list(request)
+        return response
 
     def change_view(self, request: HttpRequest, object_id: str, *args: Any, **kwargs: Any) -> HttpResponse:
         from chatmemory.admin.views import conversation_page

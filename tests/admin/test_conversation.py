@@ -111,7 +111,7 @@ class TestList:
 
     def test_shows_who_what_and_how_full(self, admin_client, conversation):
         shown = words(html(admin_client, LIST))
-        assert "About tea tea-7 answer 5 marta 4 of 4 messages 4 2" in shown
+        assert "About tea tea-7 answer 2 marta 4 of 4 messages 4 2" in shown
 
     def test_a_conversation_without_title_goes_by_its_memory_id(self, admin_client):
         ConversationFactory(owner=None, memory_id="untitled-1", title="", window="tokens", limit=1200)

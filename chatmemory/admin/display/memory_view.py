@@ -156,11 +156,14 @@ class LastAnswer:
 
     @classmethod
     def read(cls, conversation: Conversation, *, with_text: bool) -> LastAnswer | None:
-        """Read the last answer that is not only a tool call; None if there is none among the last messages."""
+        """Read the last answer, without its text for those who may not read it; None if no late message is one.
+
+        For those who may, it is the last that is not only a tool call.
+        """
         near = conversation.messages.filter(ANSWERS, position__gte=conversation.next_position - _NEAR)
-        answers = without_text(near.exclude(text="").order_by("-position"))
+        answers = without_text(near.order_by("-position"))
         if with_text:
-            answers = answers.annotate(beginning=Left("text", _MOST_CHARS_READ))
+            answers = answers.exclude(text="").annotate(beginning=Left("text", _MOST_CHARS_READ))
         row = answers.first()
         if row is None:
             return None
