@@ -35,6 +35,13 @@ compaction_failed = Signal()
 It is sent outside of any transaction, right after the failure.
 """
 
+answer_stored = Signal()
+"""``conversation``, ``message``, ``usage``, ``model`` and ``seconds``: an assistant stored an answer of its model.
+
+It is sent after the commit, after ``model_called`` for the same call. ``message`` is the new row. The other arguments
+are those of ``model_called``.
+"""
+
 model_called = Signal()
 """``conversation``, ``usage``, ``model``, ``seconds`` and ``error``: an assistant called its model.
 

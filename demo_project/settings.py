@@ -16,6 +16,7 @@ INSTALLED_APPS = [
     "chatmemory",
     "chatmemory.contrib.feedback",
     "chatmemory.contrib.search",
+    "chatmemory.contrib.usage",
     "rest_framework",
     "django_filters",
     "django.contrib.admin",

@@ -37,14 +37,17 @@ class Call:
         self.usage: Usage | None = None
         """The tokens that a stream told before it was left."""
 
+        self.seconds = 0.0
+        """The time of the call, once it has ended."""
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        seconds = time.monotonic() - self._begun
+        self.seconds = time.monotonic() - self._begun
         refused = too_long(error)
         if _has_receivers():
-            self._tell(seconds, refused or error)
+            self._tell(refused or error)
         if refused is not None and refused is not error:
             raise refused from error
 
@@ -52,14 +55,14 @@ class Call:
         return self
 
     async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        seconds = time.monotonic() - self._begun
+        self.seconds = time.monotonic() - self._begun
         refused = too_long(error)
         if _has_receivers():
-            await run_to_the_end(self._tell, seconds, refused or error)
+            await run_to_the_end(self._tell, refused or error)
         if refused is not None and refused is not error:
             raise refused from error
 
-    def _tell(self, seconds: float, error: BaseException | None) -> None:
+    def _tell(self, error: BaseException | None) -> None:
         """Send the signal. Its errors go to the log; the turn's next step releases the connections."""
         from chatmemory.signals import model_called
 
@@ -71,7 +74,7 @@ class Call:
                 conversation=self._lease.conversation(),
                 usage=usage,
                 model=self._model,
-                seconds=seconds,
+                seconds=self.seconds,
                 error=error,
             )
         except Exception:

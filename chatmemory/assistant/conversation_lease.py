@@ -19,7 +19,7 @@ from django.db.models import F, Q, QuerySet
 from chatmemory.assistant.calls import tokens_that_fit
 from chatmemory.assistant.errors import AnswerDeletedError, ContextTooLongError, TurnLostError
 from chatmemory.assistant.lease import Added, Lease
-from chatmemory.assistant.model import Usage
+from chatmemory.assistant.model import Answered, Usage
 from chatmemory.assistant.steps import Recall
 from chatmemory.assistant.tool_arguments import ToolContext
 from chatmemory.capabilities import Recalled, hooks
@@ -36,8 +36,9 @@ from chatmemory.database.connections import UtcNow, close_all, close_if_dead, gi
 from chatmemory.database.conversation_memory import ConversationMemory
 from chatmemory.database.idempotency import note_answer, places
 from chatmemory.database.new_messages import NewMessages
-from chatmemory.database.reading import MemoryBound, pages, rows_of
+from chatmemory.database.reading import MemoryBound, is_answer, pages, rows_of
 from chatmemory.models import Conversation, Origin, WrittenBy
+from chatmemory.signals import answer_stored
 from chatmemory.stores import DjangoChatMemoryStore
 
 # The messages, from the first on, that a title is made of.
@@ -307,6 +308,21 @@ class ConversationLease(Lease):
                 row.limit,
             )
         return Added((), change) if change.gone else None
+
+    def tell_stored(self, added: Added, answered: Answered, model: str) -> None:
+        change = added.change
+        if change is None or not answer_stored.has_listeners(Conversation):
+            return
+        for row in change.added:
+            if is_answer(row):
+                answer_stored.send_robust(
+                    Conversation,
+                    conversation=change.conversation,
+                    message=row,
+                    usage=answered.usage,
+                    model=model,
+                    seconds=answered.seconds,
+                )
 
     def calibrate(self, model: str, tools: str, usage: Usage | None, recalled: str = "") -> None:
         if usage is None or not usage.input_tokens:

@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 from chatmemory.assistant.calls import tokens_that_fit
 from chatmemory.assistant.errors import ContextTooLongError, TurnLostError
-from chatmemory.assistant.model import Usage
+from chatmemory.assistant.model import Answered, Usage
 from chatmemory.assistant.tool_arguments import ToolContext
 from chatmemory.core.entries import Entry
 from chatmemory.core.eviction import Retained
@@ -237,6 +237,9 @@ class Lease(ABC):
             recalls: whether there is room for what is recalled.
         """
         return None
+
+    def tell_stored(self, added: Added, answered: Answered, model: str) -> None:  # noqa: B027
+        """Send the signal ``answer_stored`` about an answer that was added."""
 
     def calibrate(self, model: str, tools: str, usage: Usage | None, recalled: str = "") -> None:
         """Store the input tokens that the server reported for an answered request, with the text that was recalled."""

@@ -181,6 +181,9 @@ class Answered:
     usage: Usage | None = None
     """None if the model does not report its usage."""
 
+    seconds: float | None = None
+    """The time of the call, which the assistant sets."""
+
 
 def as_answered(answer: AiMessage | Answered) -> Answered:
     """Return ``answer`` with its usage, which is unknown if the model gave none."""

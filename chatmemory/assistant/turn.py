@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from chatmemory.assistant.background import BackgroundTasks
@@ -274,7 +275,7 @@ class Turn:
     def _ask(self, messages: list[ChatMessage]) -> Generator[str | Thinking, None, Answered]:
         with Call(self._model, self._lease) as call:
             call.answered = yield from self._answer(messages, call)
-        return call.answered
+        return replace(call.answered, seconds=call.seconds)
 
     async def _aask(self, messages: list[ChatMessage]) -> AsyncGenerator[str | Thinking | Answered, None]:
         # Closed here and now: the event loop would close the generator later, and in another task.
@@ -285,7 +286,7 @@ class Turn:
                 else:
                     yield delta
         if call.answered is not None:
-            yield call.answered
+            yield replace(call.answered, seconds=call.seconds)
 
     def _answer(self, messages: list[ChatMessage], call: Call) -> Generator[str | Thinking, None, Answered]:
         self._has_deltas = False

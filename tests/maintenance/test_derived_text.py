@@ -74,6 +74,7 @@ HOLDS_NONE = {
     "IdempotencyKey.scope": "a primary key",
     "IdempotencyKey.fingerprint": "a hash",
     "Feedback.value": "a choice",
+    "Usage.model": "the name of a model",
     "Checkpoint.checkpoint_id": "an identifier of LangGraph's",
     "Checkpoint.parent_checkpoint_id": "an identifier of LangGraph's",
     "Checkpoint.state_type": "the name of a serialisation",
@@ -94,7 +95,7 @@ def text_columns() -> dict[str, models.Field[Any, Any]]:
     ours = [
         model
         for model in apps.get_models()
-        if model._meta.app_label in ("chatmemory", "chatmemory_feedback", "chatmemory_langgraph")
+        if model._meta.app_label in ("chatmemory", "chatmemory_feedback", "chatmemory_langgraph", "chatmemory_usage")
     ]
     textual = (models.CharField, models.TextField, models.JSONField, models.BinaryField, models.GeneratedField)
     return {

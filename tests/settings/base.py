@@ -20,6 +20,7 @@ INSTALLED_APPS = [
     "chatmemory.contrib.feedback",
     "chatmemory.contrib.langgraph",
     "chatmemory.contrib.search",
+    "chatmemory.contrib.usage",
     "rest_framework",
     "django_filters",
     "drf_spectacular",

@@ -1,0 +1,1 @@
+"""The tokens and the seconds of the calls of a model, at each answer."""

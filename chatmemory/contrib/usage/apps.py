@@ -1,0 +1,22 @@
+"""The Django app."""
+
+from __future__ import annotations
+
+from django.apps import AppConfig
+
+
+class ChatmemoryUsageConfig(AppConfig):
+    """The app: ``"chatmemory.contrib.usage"`` in ``INSTALLED_APPS``, besides ``"chatmemory"``."""
+
+    name = "chatmemory.contrib.usage"
+    label = "chatmemory_usage"
+    verbose_name = "Usage"
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        # Models can be imported only now.
+        from chatmemory.capabilities import register
+        from chatmemory.contrib.usage.capability import UsageCapability, connect_receiver
+
+        connect_receiver()
+        register(UsageCapability())
