@@ -94,7 +94,7 @@ def _has_results_to_clear(conversation: Conversation) -> bool:
     rows = conversation.messages.retained()
     asked = rows.filter(type=ChatMessageType.USER.value).order_by("-position").values("position")[:1]
     results = rows.filter(type=ChatMessageType.TOOL_EXECUTION_RESULT.value, position__lt=Subquery(asked))
-    return results.exclude(origin=Origin.CLEARED).exists()
+    return bool(results.exclude(origin=Origin.CLEARED).exists())
 
 
 def redirect(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponseRedirect | None:
