@@ -11,6 +11,7 @@ import pytest
 
 from chatmemory import CustomMessage, UserMessage, messages_from_json
 from chatmemory.assistant import ContextTooLongError, ModelError, Usage, WindowTooSmallError
+from chatmemory.contrib.feedback.giving import NotAnAnswerError
 from chatmemory.core.exceptions import (
     CODES,
     CodedError,
@@ -74,6 +75,7 @@ ERRORS: list[CodedError] = [
     InvalidMessageError(InvalidValueError("at most %(most)s", code="max_value", most=9), "[0].n"),
     IdempotencyConflictError("key %(key)s", key="k"),
     NotRetainedError("position %(position)s", position=3),
+    NotAnAnswerError(3),
     PinnedTooMuchError(6, 10, "messages"),
     MemoryTooLargeError(3, 40, 2, 30),
     UnusableSummaryError("a summary %(problem)s", code="invalid_characters", problem=InvalidMessageError("has U+0000")),

@@ -28,7 +28,16 @@ from chatmemory.database.reading import display_titles, fresh_rows
 from chatmemory.formats import MessageFormat
 from chatmemory.formats.registry import BUILT_IN, message_formats
 from chatmemory.formats.schemas import Schema, list_of, ref
-from chatmemory.models import DESCRIBED, EVICTION_REASONS, MAX_LIMIT, WINDOW_SETTINGS, WINDOWS, Conversation, Message
+from chatmemory.models import (
+    DESCRIBED,
+    EVICTION_REASONS,
+    MAX_LIMIT,
+    WINDOW_SETTINGS,
+    WINDOWS,
+    Conversation,
+    Message,
+    WrittenBy,
+)
 from chatmemory.rest.problems import TooLarge, invalid
 from chatmemory.rest.reader import Reader
 
@@ -447,6 +456,11 @@ class HistoryItemSerializer(serializers.ModelSerializer[Message]):
         "For users who may not read them, instructions and tool results are placeholders, and calls have no arguments.",
     )
     state = serializers.ChoiceField(["retained", "evicted"], help_text="In the memory now, or no longer.")
+    written_by = serializers.ChoiceField(
+        ["", *WrittenBy.values],
+        help_text="Who added it: an assistant; a client, over REST; staff, in the conversation of another user; or an "
+        "import. Empty for the site's own code, and for what replaces other messages.",
+    )
     reason = serializers.ChoiceField(
         EVICTION_REASONS,
         allow_null=True,
@@ -471,10 +485,6 @@ class HistoryItemSerializer(serializers.ModelSerializer[Message]):
                 "help_text": "How it came into the memory: somebody said it; a rewrite put it in; it is a copy of a "
                 "message that could not stay in its place; it is the placeholder of a tool result (cleared), or a "
                 "summary."
-            },
-            "written_by": {
-                "help_text": "Who added it: an assistant; a client, over REST; staff, in the conversation of another "
-                "user; or an import. Empty for the site's own code, and for what replaces other messages."
             },
             "covers_from": {"help_text": "The first position that it covers; null if it covers no other."},
             "covers_to": {"help_text": "The last position that it covers."},

@@ -10,7 +10,7 @@ from chatmemory import AiMessage, ToolExecutionRequest, ToolExecutionResultMessa
 from chatmemory.database import operations
 from chatmemory.database.change import Target
 from chatmemory.models import Conversation, Message
-from tests.support.api import ITEM, USER, patch, positions, post, put, url, user_message
+from tests.support.api import LISTED, USER, patch, positions, post, put, url, user_message
 from tests.support.factories import ConversationFactory
 
 pytestmark = pytest.mark.django_db
@@ -84,7 +84,7 @@ class TestPages:
     def test_items_are_whole(self, api, user, bounds):
         bounds(MAX_PAGE_CHARS=100)
         (item, *_others) = api.get(url(said(user, 300), "messages/")).json()["results"]
-        assert item.keys() == ITEM
+        assert item.keys() == LISTED
         assert item["text"] == "x" * 300
 
 

@@ -18,7 +18,7 @@ from chatmemory import (
     UserMessage,
 )
 from chatmemory.models import Message
-from tests.support.api import ITEM, USER, ai, positions, post, url, user_message
+from tests.support.api import ITEM, LISTED, USER, ai, positions, post, url, user_message
 from tests.support.factories import ConversationFactory
 
 
@@ -39,7 +39,7 @@ def test_a_whole_chat(api: Client) -> None:
 
     history = api.get(base + "messages/").json()["results"]
     assert [(item["position"], item["state"]) for item in history] == [(0, "evicted"), (1, "retained"), (2, "retained")]
-    assert history[0] == gone
+    assert history[0] == {**gone, "feedback": None, "usage": None}
     memory = api.get(base + "memory/").json()
     assert memory == {
         "messages": [ai("Hi"), USER],
@@ -118,7 +118,7 @@ def test_one_message(api: Client, user: Any) -> None:
     conversation.memory.add(UserMessage("u"), AiMessage("a"))
     conversation.memory.set([UserMessage("summary")])
     second = api.get(url(conversation, "messages/1/")).json()
-    assert set(second) == ITEM
+    assert set(second) == LISTED
     assert (second["message"], second["reason"]) == (ai("a"), "rewritten")
     assert api.get(url(conversation, "messages/2/")).json()["synthetic"] is True
     assert len(api.get(url(conversation, "messages/")).json()["results"]) == 2

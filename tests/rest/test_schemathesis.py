@@ -52,14 +52,14 @@ CONFIG = schemathesis.Config.from_dict(
             )
         ]
         + [
-            # Whether the message is still in the memory depends on what was added since.
+            # Whether the message is still in the memory, or an answer, depends on what was added.
             {
                 "include-path": f"/conversations/{{conversation_id}}/messages/{{position}}/{act}/",
                 "checks": {
                     "positive_data_acceptance": {"expected-statuses": ["2xx", "400", "404", "406", "412"]},
                 },
             }
-            for act in ("pin", "unpin")
+            for act in ("pin", "unpin", "feedback")
         ]
         + [
             # Which positions end a turn, OpenAPI cannot say.

@@ -57,6 +57,9 @@ FOR_USERS: dict[tuple[str, str], Any] = {
     ("turn-stream", "GET"): None,
     ("search", "GET"): None,
     ("conversation-search", "GET"): None,
+    ("feedback", "GET"): None,
+    ("message-feedback", "PUT"): {"value": "up"},
+    ("message-feedback", "DELETE"): None,
 }
 NOT_FOR_USERS = {
     ("message-list", "POST"),

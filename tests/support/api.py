@@ -9,12 +9,15 @@ from django.test import Client
 
 from chatmemory.models import Conversation
 
-__all__ = ["ITEM", "USER", "ai", "patch", "positions", "post", "put", "send", "url", "user_message"]
+__all__ = ["ITEM", "LISTED", "USER", "ai", "patch", "positions", "post", "put", "send", "url", "user_message"]
 
 ITEM = {
     "position", "type", "text", "message", "state", "reason", "token_count", "synthetic", "origin", "written_by",
     "covers_from", "covers_to", "pinned", "added_in", "evicted_in", "evicted_at", "created_at",
 }  # fmt: skip
+
+LISTED = ITEM | {"feedback", "usage"}
+"""What the calls of messages add to an item: the fields of apps."""
 
 
 def user_message(text: str) -> dict[str, Any]:
