@@ -146,10 +146,12 @@ export class History {
   /** Call `extend(element, item)` with each message, shown now or later. */
   extend(extend) {
     this.#extensions.push(extend);
+    const isAtEnd = this.#end.isOn;
     for (const item of this.conversation.history) {
       const element = this.#list.querySelector(`[data-position="${item.position}"]`);
       if (element) extend(element, item);
     }
+    queueMicrotask(() => isAtEnd && this.#end.toEnd()); // after those of the function
   }
 
   #bubble(item) {

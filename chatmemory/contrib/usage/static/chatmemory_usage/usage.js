@@ -4,6 +4,7 @@ const FIGURES = ["seconds", "input_tokens", "output_tokens"];
 
 class Figures {
   #shown = new Map(); // by position: each message, with the element for its figures if it is an answer with text
+  #reading = new Set(); // positions; their lines take their room already, so that nothing moves
   #isDue = false;
 
   constructor(chat) {
@@ -16,7 +17,7 @@ class Figures {
     const note = item.type === "AI" && !element.hidden ? document.createElement("p") : null;
     if (note) {
       note.className = "chatmemory-usage";
-      note.hidden = true;
+      note.hidden = item.usage !== undefined;
       element.append(note);
     }
     this.#shown.set(item.position, { item, note });
@@ -26,13 +27,15 @@ class Figures {
 
   async #read(item) {
     item.usage = null; // not twice
+    this.#reading.add(item.position);
     try {
       const { usage } = await this.panel.api.call("GET", `messages/${item.position}/`);
       item.usage = usage;
-      this.#showSoon();
     } catch {
       // The answer is there; a reload asks for its figures again.
     }
+    this.#reading.delete(item.position);
+    this.#showSoon();
   }
 
   #showSoon() {
@@ -53,7 +56,7 @@ class Figures {
       if (item.type === "AI") calls.push(item.usage ?? {});
       if (!note) continue;
       note.textContent = this.#told(calls);
-      note.hidden = !note.textContent;
+      note.hidden = !note.textContent && !this.#reading.has(position);
     }
   }
 
