@@ -161,8 +161,8 @@ class Strip:
     total: int
     """Number of positions of the conversation."""
 
-    most: str
-    """The tokens of the highest bar, in words."""
+    most: int
+    """The tokens of the highest bar."""
 
     bar_width = BAR_WIDTH
     step = STEP
@@ -210,7 +210,7 @@ class Strip:
             page_x=on_page[0].left if on_page else 0,
             page_width=len(on_page) * STEP,
             total=total,
-            most=count_tokens(max((row.token_count for row in rows), default=0)),
+            most=max((row.token_count for row in rows), default=0),
         )
 
 
