@@ -82,7 +82,6 @@ ERRORS: list[CodedError] = [
     COVERED,
     CannotExpressError("%(api)s has no such messages", api="Gemini"),
     UnsupportedContentError(CannotExpressError("%(api)s has none", api="Gemini"), 3, CustomMessage({"a": 1})),
-    NotAnAnswerError(3),
     WindowTooSmallError("The window is too small."),
     ModelError("%(name)s broke off.", name="gpt", usage=Usage(input_tokens=3)),
     ContextTooLongError("Too long: %(reason)s", used=9, most=8, usage=Usage(input_tokens=3), reason="no"),

@@ -111,12 +111,15 @@ class ConversationList(CappedList):
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
         wanted = searched(request)
+        needed = (self.model_admin.has_view_permission, self.model_admin.has_read_text_permission)
         for conversation in self.result_list:
             conversation.searched = wanted
         if not self.model_admin.has_read_text_permission(request):
             return
-        names, last = display_titles(self.result_list), last_words(self.result_list)
-        for conversation in self.result_list:
+        # A project may decide for each conversation who sees it.
+        shown = [each for each in self.result_list if all(may(request, each) for may in needed)]
+        names, last = display_titles(shown), last_words(shown)
+        for conversation in shown:
             conversation.display_title = names.get(conversation.pk)
             conversation.last_words = last.get(conversation.pk)
         if wanted:
