@@ -17,7 +17,7 @@ from django.db.models import Q, QuerySet
 
 from chatmemory.capabilities import RECALL_HITS, Question, RecallFigures, hook_of_search
 from chatmemory.conf import setting
-from chatmemory.core.asynchronous import as_async_iterator
+from chatmemory.core.asynchronous import as_async_iterator, as_async_read
 from chatmemory.core.exceptions import InvalidValueError
 from chatmemory.core.json_text import loads
 from chatmemory.database.operations.replay import (
@@ -165,6 +165,10 @@ def read_questions(lines: Iterable[str], conversations: QuerySet[Conversation]) 
         except InvalidValueError as error:
             raise InvalidValueError("line %(number)s: %(problem)s", number=number, problem=str(error)) from None
     return found
+
+
+aread_questions = as_async_read(read_questions)
+"""Async version of ``read_questions``."""
 
 
 def _question(data: Any, conversations: QuerySet[Conversation]) -> Question:

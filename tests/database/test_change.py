@@ -55,6 +55,7 @@ def test_rest_answers_the_same(client: Client, django_user_model: Any, name: str
     data = ours.memory.add(UserMessage("b")).to_data(name)
     body = user_message("b") if name == "langchain4j" else {"role": "user", "content": "b"}
     answer = post(client, url(theirs, f"messages/?format={name}"), body).json()
+    assert [item.pop("written_by") for item in (*data["added"], *answer["added"])] == ["", "client"]
     for item in (*data["added"], *data["evicted"], *answer["added"], *answer["evicted"]):
         assert item.pop("created_at")
         assert bool(item.pop("evicted_at")) == (item["state"] == "evicted")

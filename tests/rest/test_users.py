@@ -282,10 +282,12 @@ class TestWhatIsHidden:
         for word, finds in [("ntedSystem", 0), ("ntedResult", 0), ("ntedRetained", 1)]:
             found = api.get(url(mine, "messages/?origin=said,copy&search=") + word).json()["results"]
             assert len(found) == finds, word
+        with monkeypatch.context() as without_apps:
+            without_apps.setattr("chatmemory.capabilities._registered", {})
+            hooks.cache_clear()
+            for word, finds in [("ntedSystem", 0), ("ntedResult", 0), ("ntedRetained", 1)]:
+                assert len(api.get(f"/api/conversations/?search={word}").json()["results"]) == finds, word
         hooks.cache_clear()
-        monkeypatch.setattr("chatmemory.capabilities._registered", {})
-        for word, finds in [("ntedSystem", 0), ("ntedResult", 0), ("ntedRetained", 1)]:
-            assert len(api.get(f"/api/conversations/?search={word}").json()["results"]) == finds, word
 
     def test_a_new_tag_comes_with_other_rights(self, api: Client, mine: Conversation, settings: Any) -> None:
         tag = api.get(url(mine, "memory/"))["ETag"]

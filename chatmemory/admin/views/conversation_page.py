@@ -92,8 +92,8 @@ def _name(conversation: Conversation, *, with_text: bool) -> str:
 def _has_results_to_clear(conversation: Conversation) -> bool:
     """Return whether the memory has tool results of a turn before the last one."""
     rows = conversation.messages.retained()
-    asked = rows.filter(type=ChatMessageType.USER.value).order_by("-position").values("position")[:1]
-    results = rows.filter(type=ChatMessageType.TOOL_EXECUTION_RESULT.value, position__lt=Subquery(asked))
+    asked = rows.filter(type=ChatMessageType.USER.value).order_by("-memory_order").values("memory_order")[:1]
+    results = rows.filter(type=ChatMessageType.TOOL_EXECUTION_RESULT.value, memory_order__lt=Subquery(asked))
     return bool(results.exclude(origin=Origin.CLEARED).exists())
 
 
