@@ -135,8 +135,8 @@ function attach(chat) {
   if (chats.has(chat)) return;
   chats.add(chat);
   chat.extendMessages((element, item) => {
-    // A call of a tool without text is not shown.
-    if (item.type === "AI" && !element.hidden) element.append(new Thumbs(chat.panel, item).element);
+    // Not at what only calls a tool.
+    if (element.querySelector(".chatmemory-answer")) element.querySelector(".chatmemory-footer").append(new Thumbs(chat.panel, item).element);
   });
 }
 

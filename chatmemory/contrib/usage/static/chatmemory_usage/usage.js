@@ -14,11 +14,11 @@ class Figures {
   }
 
   #add(element, item) {
-    const note = item.type === "AI" && !element.hidden ? document.createElement("p") : null;
+    const note = element.querySelector(".chatmemory-answer") ? document.createElement("p") : null;
     if (note) {
       note.className = "chatmemory-usage";
       note.hidden = item.usage !== undefined;
-      element.append(note);
+      element.querySelector(".chatmemory-footer").append(note);
     }
     this.#shown.set(item.position, { item, note });
     if (item.type === "AI" && item.usage === undefined) this.#read(item); // it came with the stream
