@@ -94,9 +94,9 @@ def test_what_was_read_is_what_is_stored(
             assert answer == AiMessage(answer.text, attributes={"stopped": True})
             expect(last.locator(".chatmemory-answer")).to_have_text(without_marks(answer.text).strip())
             expect(last.get_by_text("Stopped", exact=True)).to_be_visible()
-            expect(part(page, "notice")).to_be_hidden()
+            expect(part(page, "turn-notice")).to_be_hidden()
         else:  # it thought, or ran a tool
-            expect(part(page, "notice")).to_contain_text("Stopped.")
+            expect(part(page, "turn-notice")).to_contain_text("Stopped.")
     shown = last.text_content()
     page.reload()
     expect(last).to_have_text(shown)
