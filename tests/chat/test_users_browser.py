@@ -40,7 +40,7 @@ def test_they_chat_without_the_instructions(
     conversation: Conversation,
     viewport: Any,
 ) -> None:
-    page = open_page(f"/panel/{conversation.pk}/", viewport=viewport, bypass_csp=True)
+    page = open_page(f"/panel/{conversation.pk}/", viewport=viewport, bypass_csp=True, reduced_motion="reduce")
     history = page.locator("[data-part=history]")
     page.get_by_label("Message", exact=True).fill("Where is it?")
     page.get_by_role("button", name="Send").click()
