@@ -50,7 +50,7 @@ def given() -> list[tuple[int, str, str]]:
 def test_an_answer_is_rated_and_the_page_still_says_so_later(
     open_page: Callable[..., Any], talk: Conversation, new_page: Pages, viewport: dict[str, int]
 ) -> None:
-    page = open_page(f"/plain/{talk.pk}/", viewport=viewport, bypass_csp=True)
+    page = open_page(f"/plain/{talk.pk}/", viewport=viewport, bypass_csp=True, reduced_motion="reduce")
     good, bad = thumb(page, "Good answer"), thumb(page, "Bad answer")
     expect(page.get_by_role("button", name="Good answer")).to_have_count(1)  # not at what only calls a tool
     good.click()

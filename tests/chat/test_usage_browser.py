@@ -42,7 +42,7 @@ def test_an_answer_shows_the_sum_of_its_calls_at_once_and_later(
     conversation.memory.set_window(limit=100)
     used += [Tokens(input_tokens=1000, output_tokens=20), Tokens(input_tokens=1240, output_tokens=85)]
     used += [Tokens(input_tokens=1), None]
-    page = open_page(f"/plain/{conversation.pk}/", bypass_csp=True)
+    page = open_page(f"/plain/{conversation.pk}/", bypass_csp=True, reduced_motion="reduce")
     shown = page.locator(".chatmemory-usage:visible")
     say(page, "Where is it?")
     expect(shown).to_contain_text("2,240 + 105 tokens")
