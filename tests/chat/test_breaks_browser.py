@@ -331,7 +331,9 @@ def test_stop_reaches_the_server_when_the_connection_is_back(
     expect(part(page, "turn-notice")).to_be_hidden()
     broken.model.set()
     [question, answer] = said(conversation)
-    assert question == "Tell me a story" and answer and ANSWER.startswith(answer)
+    assert question == "Tell me a story"
+    assert answer
+    assert ANSWER.startswith(answer)
 
 
 def test_trying_again_while_the_own_answer_is_made_follows_it(

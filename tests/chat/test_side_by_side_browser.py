@@ -62,7 +62,7 @@ def test_wide_the_list_stands_beside_the_chat(
     conversation: Conversation,
     new_page: Pages,  # noqa: F811
 ) -> None:
-    page = open_page(conversation, viewport=WIDE, bypass_csp=True, reduced_motion="reduce")
+    page = open_page(conversation, viewport=WIDE, bypass_csp=True)
     one, other = page.locator("chatmemory-conversations").bounding_box(), page.locator("chatmemory-chat").bounding_box()
     assert one["x"] + one["width"] < other["x"]
     assert (one["y"], one["height"]) == (other["y"], other["height"])
@@ -93,7 +93,7 @@ def test_on_a_phone_the_list_is_a_drawer(
     conversation: Conversation,
     new_page: Pages,  # noqa: F811
 ) -> None:
-    page = open_page(conversation, viewport=PHONE, bypass_csp=True, reduced_motion="reduce")
+    page = open_page(conversation, viewport=PHONE, bypass_csp=True)
     opener = page.get_by_role("button", name="Conversations", exact=True)
     drawer = page.get_by_role("navigation", name="Conversations")
     expect(drawer).to_be_hidden()
