@@ -92,7 +92,7 @@ class Question:
 
 @dataclass(frozen=True, kw_only=True)
 class RecallFigures:
-    """What a search would have found for the requests of conversations, among what the window had lost.
+    """The figures of what a search would have found for requests, among what the window had lost.
 
     A *request* here is the one that got the first answer to a user message. A question counts as answered by *one* if
     one of its positions was there, and by *all* if each was. Figures with summaries and with recall include what the

@@ -51,7 +51,7 @@ class BegunTurnOptions(TurnOptions, total=False):
     without a message."""
 
     written_by: str
-    """Who wrote the message, for ``Message.written_by``; by default your own code."""
+    """The value of ``Message.written_by`` for the message; by default empty, for your own code."""
 
     also: Callable[[Change], None] | None
     """Called with the change that adds the message, before it is committed; what it raises undoes the change. It is

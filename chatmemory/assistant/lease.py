@@ -55,7 +55,7 @@ class AdditionOptions(TypedDict, total=False):
     """The position at which the history has the message already, if it was said before."""
 
     written_by: str
-    """Who wrote the user's message; everything else is the assistant's."""
+    """The value of ``Message.written_by`` for the user's message; other messages are the assistant's."""
 
     most: MemoryBound | None
     """The largest memory that may be found or left."""

@@ -115,7 +115,7 @@ class Plan:
     """The data that the caller has for tools."""
 
     written_by: str = ""
-    """Who wrote the user's message."""
+    """The value of ``Message.written_by`` for the user's message."""
 
     most: MemoryBound | None = None
     """The largest memory that the user's message, with what comes before it, may find or leave."""

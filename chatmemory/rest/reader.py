@@ -1,6 +1,6 @@
 """What a request's user may read of messages: all of it, all but instructions and tool results, or none of it.
 
-Whatever answers with messages asks a ``Reader``, so that a project's instructions are in no answer to its users.
+Each response with messages uses a ``Reader``, so that a project's instructions are in no response to its users.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from rest_framework.request import Request
 from chatmemory import staff
 from chatmemory.conf import setting
 from chatmemory.core.messages import (
+    STOPPED,
     AiMessage,
     ChatMessage,
     ChatMessageType,
@@ -27,7 +28,7 @@ from chatmemory.rest.access import is_for_others, may_read_text
 HIDDEN = "[hidden]"
 """The text in the place of instructions, which cannot be empty in any format."""
 
-_SHOWN_ATTRIBUTES = ("cut_off", "stopped")
+_SHOWN_ATTRIBUTES = ("cut_off", STOPPED)
 """What a chat shows beside an answer. Other attributes may have calls and results in a form of their own."""
 
 

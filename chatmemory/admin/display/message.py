@@ -330,7 +330,7 @@ class ShownMessage:
 
     @property
     def unusual_writer(self) -> StrOrPromise:
-        """Who wrote it, if that is not who one expects; otherwise empty.
+        """The unexpected writer of the message, in words; otherwise empty.
 
         An answer that a client added is not the model's, and what staff said is not the user's.
         """

@@ -13,6 +13,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 from django.http import HttpRequest
 from django.urls import URLPattern
+from django.utils.translation import gettext as _
 
 from chatmemory.capabilities import Capability, MessageField
 from chatmemory.contrib.feedback.models import LONGEST_COMMENT, Feedback, Thumb
@@ -105,9 +106,17 @@ class FeedbackCapability(Capability):
         return ["chatmemory_feedback/feedback.css", "chatmemory_feedback/feedback.js"]
 
     def chat_texts(self) -> Mapping[str, Any]:
-        from chatmemory.contrib.feedback.chat import texts
-
-        return texts()
+        return {
+            "feedback-up": str(Thumb.UP.label),
+            "feedback-down": str(Thumb.DOWN.label),
+            "feedback-comment": _("What was wrong? (optional)"),
+            "feedback-edit": _("Comment"),
+            "feedback-send": _("Send"),
+            "feedback-cancel": _("Cancel"),
+            "feedback-saved": _("Your feedback was saved."),
+            "feedback-withdrawn": _("Your feedback was withdrawn."),
+            "feedback-longest": str(LONGEST_COMMENT),
+        }
 
 
 def _rows_of(conversation: Conversation) -> QuerySet[Feedback]:

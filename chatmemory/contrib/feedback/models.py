@@ -1,4 +1,4 @@
-"""What users think of answers.
+"""The ratings of answers by users.
 
 A row names its message by conversation and position, because the table of messages may be divided or distributed.
 """
@@ -26,7 +26,7 @@ class Thumb(models.TextChoices):
 
 
 class Feedback(models.Model):
-    """What one user thinks of one answer.
+    """The rating of one answer by one user.
 
     ``giving.give_feedback`` writes it: it makes sure that the message is an answer, and that there is one row for each
     user and message.

@@ -25,7 +25,7 @@ from chatmemory.staff import READ_TEXT
 
 
 class FeedbackSerializer(serializers.ModelSerializer[Feedback]):
-    """What a user thinks of an answer."""
+    """The rating of an answer by a user."""
 
     sometimes = ("user",)
 

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django.http import HttpRequest
+from django.utils.translation import gettext as _
 
 from chatmemory.capabilities import Capability, MessageField
 from chatmemory.contrib.usage.models import COUNTS, LONGEST_NAME, Usage, rows_of
@@ -76,9 +77,7 @@ class UsageCapability(Capability):
         return ["chatmemory_usage/usage.css", "chatmemory_usage/usage.js"]
 
     def chat_texts(self) -> Mapping[str, Any]:
-        from chatmemory.contrib.usage.chat import texts
-
-        return texts()
+        return {"usage-seconds": _("%(seconds)s s"), "usage-tokens": _("%(input)s + %(output)s tokens")}
 
 
 def connect_receiver() -> None:
