@@ -21,6 +21,9 @@ class ChatmemoryConfig(AppConfig):
 
     def ready(self) -> None:
         # Models can be imported only now.
+        from chatmemory.branches.capability import Branches
+        from chatmemory.branches.methods import METHODS
+        from chatmemory.capabilities import register as register_capability
         from chatmemory.checks import check_apps, check_databases, check_settings
         from chatmemory.core.asynchronous import set_thread_needs
         from chatmemory.database.connections import ConnectionNeeds
@@ -37,4 +40,7 @@ class ChatmemoryConfig(AppConfig):
         register(check_apps)
         register(check_databases)
         Conversation.add_to_class("memory", property(memory))
+        for name, method in METHODS.items():
+            Conversation.add_to_class(name, method)
+        register_capability(Branches())
         set_thread_needs(ConnectionNeeds())

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack
 from chatmemory.assistant.background import BackgroundTask, BackgroundTasks, Summaries
 from chatmemory.assistant.lease import Added, Lease, LocalLease
 from chatmemory.assistant.model import ChatModel, ModelFunction, Thinking, as_chat_model, name_of
-from chatmemory.assistant.steps import Plan, Recall
+from chatmemory.assistant.steps import GoBack, Plan, Recall
 from chatmemory.assistant.summaries_and_titles import Titles
 from chatmemory.assistant.tools import OnToolError, Tool, Toolbox
 from chatmemory.assistant.turn import Turn
@@ -41,6 +41,10 @@ class TurnOptions(TypedDict, total=False):
 
     wait_timeout: float | None
     """Seconds to wait for another turn; by default the assistant's. With 0 it does not wait."""
+
+    go_back: GoBack | None
+    """Goes back in a conversation in Django's database before the message is added. ``conversation.regenerate()`` and
+    the REST API use it."""
 
 
 class BegunTurnOptions(TurnOptions, total=False):
@@ -382,6 +386,7 @@ class Assistant:
         most: MemoryBound | None = None,
         written_by: str = "",
         also: Callable[[Change], None] | None = None,
+        go_back: GoBack | None = None,
     ) -> Turn:
         said = UserMessage(message) if isinstance(message, str) else message
         if said is not None and not isinstance(said, UserMessage):
@@ -409,6 +414,7 @@ class Assistant:
             most=most,
             written_by=written_by,
             also=also,
+            go_back=go_back,
         )
         return Turn(lease, plan, self._model, self._tools, streaming=streaming, tasks=self._background)
 

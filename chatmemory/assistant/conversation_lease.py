@@ -20,7 +20,7 @@ from chatmemory.assistant.calls import tokens_that_fit
 from chatmemory.assistant.errors import AnswerDeletedError, ContextTooLongError, TurnLostError
 from chatmemory.assistant.lease import Added, Lease
 from chatmemory.assistant.model import Answered, Usage
-from chatmemory.assistant.steps import Recall
+from chatmemory.assistant.steps import GoBack, Recall
 from chatmemory.assistant.tool_arguments import ToolContext
 from chatmemory.capabilities import Recalled, hooks
 from chatmemory.compaction import compact_due
@@ -205,6 +205,15 @@ class ConversationLease(Lease):
 
     def messages(self) -> list[ChatMessage]:
         return self._memory.messages()
+
+    def go_back(self, go_back: GoBack, then: Callable[[], list[Any]]) -> list[Any]:
+        later: list[Any] = []
+
+        def add(change: Change) -> None:
+            later[:] = then()
+
+        change = go_back(replace(self._target(), precondition=self._require_own, also=add))
+        return [Added((), change), *later]
 
     def recall(self, recall: Recall, message: UserMessage, tools: str, tokens: int) -> Added | None:
         conversation = self.conversation()

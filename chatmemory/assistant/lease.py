@@ -22,7 +22,7 @@ from chatmemory.core.tokens import OpenAiTokenCountEstimator, stored_count, toke
 from chatmemory.core.window import Window, WindowKind
 
 if TYPE_CHECKING:
-    from chatmemory.assistant.steps import Recall
+    from chatmemory.assistant.steps import GoBack, Recall
     from chatmemory.capabilities import Recalled
     from chatmemory.database.change import Change
     from chatmemory.database.reading import MemoryBound
@@ -174,6 +174,21 @@ class Lease(ABC):
     @abstractmethod
     def messages(self) -> list[ChatMessage]:
         """Return the messages of the memory."""
+
+    def go_back(self, go_back: GoBack, then: Callable[[], list[Any]]) -> list[Any]:
+        """Go back in the conversation, and add messages in the same transaction.
+
+        Args:
+            go_back: goes back.
+            then: adds the messages; what it raises undoes everything.
+
+        Returns:
+            an ``Added`` for what left and returned, and what ``then`` returned.
+
+        Raises:
+            TypeError: the memory is not that of a conversation in Django's database.
+        """
+        raise TypeError("only a Conversation can go back: give the assistant the row, or a memory in its database")
 
     def recall(self, recall: Recall, message: UserMessage, tools: str, tokens: int) -> Added | None:
         """Return what the model gets with a message of the user, with a change of nothing; None if it gets nothing.

@@ -35,12 +35,15 @@ from chatmemory.core.summaries import is_summary_text
 
 if TYPE_CHECKING:
     from chatmemory.capabilities import Recalled
-    from chatmemory.database.change import Change
+    from chatmemory.database.change import Change, Target
     from chatmemory.database.reading import MemoryBound
     from chatmemory.models import Conversation
 
 Recall: TypeAlias = "Callable[[Conversation, UserMessage, int], Recalled | None]"
 """A function of a conversation, of a message of the user, and of the maximum number of tokens."""
+
+GoBack: TypeAlias = "Callable[[Target], Change]"
+"""A function that goes back in a conversation, whose turn its caller has."""
 
 # Between tries to have the turn, in seconds.
 _FIRST_PAUSE = 0.01
@@ -122,6 +125,9 @@ class Plan:
 
     also: Callable[[Change], None] | None = None
     """Called in the transaction that adds the user's message."""
+
+    go_back: GoBack | None = None
+    """Goes back in the conversation first, in the transaction that adds the user's message."""
 
 
 def turn_steps(turn: Lease, plan: Plan, runs_together: Callable[[], bool]) -> Steps:
@@ -281,6 +287,27 @@ def _open(turn: Lease, plan: Plan) -> Generator[Do | Added, Any, _Opening]:
     )
     if evicted is not None:
         yield evicted
+    if plan.go_back is not None:
+        opened: list[Any] = yield Do(partial(turn.go_back, plan.go_back, lambda: _collected(_say(turn, plan))))
+        yield from opened[:-1]
+        return opened[-1]
+    return (yield from _say(turn, plan))
+
+
+def _collected(steps: Generator[Do | Added, Any, _Opening]) -> list[Any]:
+    """Do steps here and now, and return what they yield, and last what they return."""
+    found: list[Any] = []
+    outcome = None
+    while True:
+        try:
+            step = steps.send(outcome)
+        except StopIteration as end:
+            return [*found, end.value]
+        outcome = step.work() if isinstance(step, Do) else found.append(step)
+
+
+def _say(turn: Lease, plan: Plan) -> Generator[Do | Added, Any, _Opening]:
+    """Add the user's message, and what comes before it."""
     memory: list[ChatMessage] = yield Do(turn.messages)
     opening: list[ChatMessage] = [*_interrupted(memory)]
     if plan.system_message is not None and plan.system_message not in memory:

@@ -81,7 +81,8 @@ class Turn:
     @property
     def question(self) -> int | None:
         """The position of the user's message; None if the turn goes on from where the conversation stands."""
-        positions = [row.position for change in self.changes for row in change.added if row.type == "USER"]
+        said = [added.change.added for added in self.added if added.messages and added.change is not None]
+        positions = [row.position for rows in said for row in rows if row.type == "USER"]
         return positions[-1] if positions else None
 
     def begin(self) -> None:

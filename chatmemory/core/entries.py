@@ -123,6 +123,13 @@ class EvictionReason(StrEnum):
         "the memory was cleared",
         Cause.SOMEBODY,
     )
+    REWOUND = (
+        "rewound",
+        _("the conversation went back"),
+        _("the conversation went back"),
+        "the conversation went back to before it",
+        Cause.SOMEBODY,
+    )
 
 
 class MemoryMessages(list[ChatMessage]):

@@ -337,7 +337,7 @@ class MessageData(TypedDict):
     """Whether ``origin`` is not ``"said"``, so that the message is not in the history."""
 
     origin: str
-    """``"said"``, ``"rewrite"``, ``"copy"`` or ``"cleared"``."""
+    """A value of ``Origin``."""
 
     written_by: str
     """Who added the message: a value of ``WrittenBy``, or empty for the project's own code."""
@@ -479,6 +479,15 @@ def write_columns(conversation: Conversation, names: Sequence[str]) -> None:
     row = Conversation.objects.using(conversation._state.db).filter(pk=conversation.pk)
     row.update(**{name: getattr(conversation, name) for name in names})
     conversation.note_stored(names)
+
+
+def write_version(change: Change) -> None:
+    """Write a new version of a locked conversation. The memory stays the same, and so does its prefix."""
+    conversation = change.conversation
+    conversation.version += 1
+    conversation.updated_at = timezone.now()
+    write_columns(conversation, ["version", "compacted_to", "updated_at"])
+    change.size, change.moment = MemorySize.of(conversation), conversation.updated_at
 
 
 def already_stored(evicted: Sequence[Gone]) -> list[Gone]:

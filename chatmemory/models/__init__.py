@@ -1,6 +1,7 @@
 """The tables."""
 
 from chatmemory.core.window import WindowSettings
+from chatmemory.models.branch import Branch
 from chatmemory.models.compaction import Compaction
 from chatmemory.models.conversation import COUNTERS, DESCRIBED, Conversation, ConversationQuerySet, require_owner
 from chatmemory.models.idempotency_key import OWNER_SCOPE, IdempotencyKey
@@ -33,6 +34,7 @@ __all__ = [
     "TYPES",
     "WINDOWS",
     "WINDOW_SETTINGS",
+    "Branch",
     "Compaction",
     "Conversation",
     "ConversationQuerySet",

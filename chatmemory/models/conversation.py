@@ -22,6 +22,7 @@ from chatmemory.models.fields import MEMORY_ID_CHARS, ExactCharField, memory_id_
 from chatmemory.models.window_settings import WINDOW_SETTINGS, WINDOWS, DefaultLimit, column
 
 if TYPE_CHECKING:
+    from chatmemory.branches import methods
     from chatmemory.database.conversation_memory import ConversationMemory
 
 
@@ -187,6 +188,14 @@ class Conversation(models.Model):
     # Later summaries do not cover messages before this position: a summary covers them, or the memory was cleared.
     compacted_to = models.PositiveIntegerField(default=0, editable=False)
 
+    forked_from = models.UUIDField(
+        _("forked from"),
+        null=True,
+        blank=True,
+        editable=False,
+        help_text=_("The conversation of which this is a copy. It may have been erased."),
+    )
+
     # The running turn of the assistant: see chatmemory.assistant.conversation_lease.
     turn = models.PositiveBigIntegerField(default=0, editable=False)
     turn_until = models.DateTimeField(null=True, editable=False)
@@ -202,7 +211,14 @@ class Conversation(models.Model):
     if TYPE_CHECKING:
         owner_id: Any
         messages: Any
-        memory: ConversationMemory  # set by the app's ready(), because its modules import this one
+        # Set by the app's ready(), because their modules import this one.
+        memory: ConversationMemory
+        rewind, arewind = methods.rewind, methods.arewind
+        edit, aedit = methods.edit, methods.aedit
+        regenerate, aregenerate = methods.regenerate, methods.aregenerate
+        switch, aswitch = methods.switch, methods.aswitch
+        fork, afork = methods.fork, methods.afork
+        tree, atree = methods.tree, methods.atree
 
     class Meta:
         verbose_name = _("conversation")

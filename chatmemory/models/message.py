@@ -83,6 +83,9 @@ class Origin(models.TextChoices):
     COPY = "copy", _("a copy")
     """A copy of another message, which cannot be in this place itself."""
 
+    RESTORED = "restored", _("restored")
+    """A copy of a message that had left the memory, because the conversation went back to where it was there."""
+
     CLEARED = "cleared", _("a cleared tool result")
 
     SUMMARY = "summary", _("a summary")

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from django.utils import timezone
-
 from chatmemory.core.eviction import Retained
 from chatmemory.core.exceptions import NotRetainedError, PinnedTooMuchError
 from chatmemory.core.window import Window
-from chatmemory.database.change import Change, MemorySize, Target, write, write_columns
+from chatmemory.database.change import Change, Target, write, write_version
 from chatmemory.database.operations.plan import entry_of, plan_eviction
 from chatmemory.database.reading import rows_of
 from chatmemory.database.stored_windows import window_of
@@ -32,7 +30,7 @@ def pin(target: Target, position: int) -> Change:
         if not row.is_pinned:
             _set_pins(change.conversation, row, open_pin)
             check_pins(rows, window_of(change.conversation))
-            _note_version(change)
+            write_version(change)
 
     return target.change(work)
 
@@ -54,7 +52,7 @@ def unpin(target: Target, position: int) -> Change:
             if added or gone:
                 write(change, added, gone)
             else:
-                _note_version(change)
+                write_version(change)
 
     return target.change(work)
 
@@ -100,12 +98,3 @@ def _set_pins(conversation: Conversation, row: Message, changed: Callable[[str, 
     """Write the pins of a row for the next version."""
     row.pins = changed(row.pins, conversation.version + 1)
     rows_of(conversation).filter(pk=row.pk).update(pins=row.pins)
-
-
-def _note_version(change: Change) -> None:
-    """Write a new version. The memory stays the same, and so does its prefix."""
-    conversation = change.conversation
-    conversation.version += 1
-    conversation.updated_at = timezone.now()
-    write_columns(conversation, ["version", "updated_at"])
-    change.size, change.moment = MemorySize.of(conversation), conversation.updated_at

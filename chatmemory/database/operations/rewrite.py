@@ -141,7 +141,7 @@ def _plan_rewrite(
     in_place = {place: old[index] for index, place in pairs}
     stay = {place: row for place, row in in_place.items() if _form(row, native) == _form(new[place], native)}
     other_forms = in_place.keys() - stay.keys()
-    while (full := _place(new, stay, position)) is not None:
+    while (full := place_between(new, stay, position)) is not None:
         originals[full] = stay.pop(full)
     originals |= {place: in_place[place] for place in other_forms}
     kept = {row.pk for row in stay.values()}
@@ -224,10 +224,15 @@ def _key(row: Message) -> tuple[str, str, str | None]:
     return row.type, row.text, payload
 
 
-def _place(new: Sequence[Message], stay: dict[int, Message], position: int) -> int | None:
+def place_between(new: Sequence[Message], stay: dict[int, Message], position: int) -> int | None:
     """Set position and memory order of each new row, and return None.
 
     If there is no room before a row that stays, return the index of that row, which must be replaced by a copy.
+
+    Args:
+        new: the rows of the memory, in order. Those in ``stay`` are ignored.
+        stay: the stored rows that stay, by their index in ``new``.
+        position: the position of the first new row.
     """
     places = [place for place in range(len(new)) if place not in stay]
     for offset, place in enumerate(places):

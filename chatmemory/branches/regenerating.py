@@ -1,0 +1,82 @@
+"""Another answer to a question: go back to the question, and let the assistant answer it again."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from chatmemory.assistant.project import project_assistant
+from chatmemory.branches.going_back import (
+    Destination,
+    after_message,
+    before_message,
+    followed_by,
+    go_back,
+    head_of,
+    next_on_path,
+    require_question,
+    said_at,
+)
+from chatmemory.core.exceptions import InvalidValueError
+from chatmemory.core.messages import ChatMessageType
+from chatmemory.database.change import Change, Target
+from chatmemory.models import Conversation
+from chatmemory.models.branch import NOTHING, BranchTree
+
+if TYPE_CHECKING:
+    from chatmemory.assistant import Assistant
+    from chatmemory.core.messages import AiMessage
+
+
+def regenerate(
+    conversation: Conversation, position: int | None, *, assistant: Assistant | None, user: Any = None
+) -> AiMessage:
+    """See ``methods.regenerate``."""
+    back = partial(to_question, position=position, user=user)
+    return (assistant or project_assistant(None)).chat(conversation, go_back=back)
+
+
+async def aregenerate(
+    conversation: Conversation, position: int | None, *, assistant: Assistant | None, user: Any = None
+) -> AiMessage:
+    """Async version of ``regenerate``."""
+    back = partial(to_question, position=position, user=user)
+    return await (assistant or project_assistant(None)).achat(conversation, go_back=back)
+
+
+def to_question(
+    target: Target, *, position: int | None, idempotency_key: str | None = None, user: Any = None
+) -> Change:
+    """Go back to a question, within the turn that is to answer it again.
+
+    Args:
+        target: the conversation.
+        position: the position of the question or of a message of its answer; None for the last question.
+        idempotency_key: as for ``memory.add``.
+        user: who goes back.
+    """
+    find = partial(_question, position=position)
+    return go_back(target, find, ["regenerate", position], idempotency_key, user, in_turn=True)
+
+
+def _question(tree: BranchTree, position: int | None) -> Destination | None:
+    """Return the place right behind a question; None if the conversation is there.
+
+    Raises:
+        InvalidValueError: no question was said at or before the position.
+    """
+    head = head_of(tree)
+    end = head if position is None or tree.leads_to(position, head) else position
+    asked = end if position is None else said_at(tree.conversation, position).position
+    while asked != NOTHING and (row := said_at(tree.conversation, asked)).type in _OF_ANSWER:
+        asked = followed_by(tree, asked)
+    if asked == NOTHING:
+        raise InvalidValueError("the user said nothing yet that could be answered")
+    require_question(row)
+    answer = next_on_path(tree, asked, end)
+    if answer is not None:
+        return before_message(tree, answer)
+    return None if asked == head else after_message(tree, row)
+
+
+_OF_ANSWER = (ChatMessageType.AI.value, ChatMessageType.TOOL_EXECUTION_RESULT.value)

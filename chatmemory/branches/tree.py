@@ -1,0 +1,86 @@
+"""The tree of a conversation's messages: which message follows which one."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from chatmemory.branches.going_back import head_of
+from chatmemory.core.messages import ChatMessageType
+from chatmemory.database.reading import rows_of
+from chatmemory.models import Conversation
+from chatmemory.models.branch import NOTHING, BranchTree
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConversationTree:
+    """The messages that were said, each by its position, and the one that each follows.
+
+    System messages are left out: a message that follows one follows what was said before that.
+    """
+
+    head: int | None
+    """The position of the last message of the current branch; None if there is no message."""
+
+    parents: dict[int, int | None]
+    """The position of the message that each message follows, in the order said; None if it is the first one."""
+
+    @cached_property
+    def _children(self) -> dict[int | None, list[int]]:
+        children = defaultdict(list)
+        for position, parent in self.parents.items():
+            children[parent].append(position)
+        return children
+
+    def children(self, position: int | None) -> Sequence[int]:
+        """Return the positions of the messages that follow a message, in the order said; with None, the first ones."""
+        return tuple(self._children.get(position, ()))
+
+    def siblings(self, position: int) -> Sequence[int]:
+        """Return the positions of the messages that follow the same message as this one, which is one of them."""
+        return self.children(self.parents[position])
+
+    def path(self, position: int | None = None) -> list[int]:
+        """Return the positions from the first message to the one at ``position``, by default the head."""
+        path = []
+        position = self.head if position is None else position
+        while position is not None:
+            path.append(position)
+            position = self.parents[position]
+        return path[::-1]
+
+
+def read_tree(conversation: Conversation) -> ConversationTree:
+    """Read the tree of a conversation. No message text is read."""
+    branches = BranchTree.read(conversation)
+    said = rows_of(conversation).history().exclude(type=ChatMessageType.SYSTEM.value)
+    return tree_of(branches, list(said.values_list("position", flat=True)), head_of(branches))
+
+
+def tree_of(branches: BranchTree, positions: Sequence[int], head: int) -> ConversationTree:
+    """Return the tree of the messages at ``positions``.
+
+    Args:
+        branches: the branches of the conversation.
+        positions: the positions of messages, ascending. Others, such as deleted ones, are left out of the tree.
+        head: the position of the last message of the current branch, or ``NOTHING``.
+    """
+
+    def nearest(position: int) -> int | None:
+        """Return the position of the message at ``position``, or of the last one before it on its branch."""
+        for branch, last in branches.path(position):
+            index = bisect_right(positions, last) - 1
+            if index >= 0 and positions[index] >= branch.start:
+                return positions[index]
+        return None
+
+    parents: dict[int, int | None] = {}
+    before, branch = None, None
+    for position in positions:
+        own = branches.branch_of(position)
+        parents[position] = before if own is branch else nearest(own.follows)
+        before, branch = position, own
+    return ConversationTree(head=None if head == NOTHING else nearest(head), parents=parents)

@@ -1,0 +1,121 @@
+"""Branches: where a conversation went back, and said something else.
+
+A conversation is a tree. Each time it goes back, a branch begins, and the messages from its ``start`` on belong to it,
+until the next branch begins. A message follows the one before it in its branch, and the first one follows the message
+at ``follows``. So messages do not store which one they follow, and an addition costs nothing.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Exists, OuterRef, Q
+from django.utils import timezone
+
+from chatmemory.models.conversation import Conversation
+from chatmemory.models.deletion import cascade
+
+NOTHING = -1
+"""The position that the first message of a conversation follows."""
+
+OPEN_END = 2**31 - 1
+"""``current_to`` of the latest branch, to which the next message belongs."""
+
+
+class Branch(models.Model):
+    """A branch of a conversation, and the change that went back to begin it.
+
+    The row of version 0 is the branch with which the conversation began. It is written with the second one. A row
+    never changes, except for ``current_to``.
+    """
+
+    conversation = models.ForeignKey(Conversation, on_delete=cascade, related_name="branches", db_index=False)
+    version = models.PositiveIntegerField(help_text="The version of the memory in which the branch began.")
+    start = models.PositiveIntegerField(help_text="The position of its first message.")
+    follows = models.IntegerField(help_text="The position of the message that its first message follows, or -1.")
+    left = models.IntegerField(help_text="The position of the last message before the conversation went back, or -1.")
+    # The conversation's counter before it went back, so that a return restores it.
+    compacted_to = models.PositiveIntegerField(default=0)
+    current_to = models.PositiveIntegerField(
+        null=True, help_text="Its last position on the current branch, which began with it; null if there is none."
+    )
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        on_delete=models.SET_NULL,
+        null=True,
+        related_name="+",
+        help_text="Who went back; null for the site's own code.",
+    )
+    created_at = models.DateTimeField(default=timezone.now)
+
+    if TYPE_CHECKING:
+        conversation_id: Any
+        user_id: Any
+
+    class Meta:
+        default_permissions = ()
+        constraints = [
+            models.UniqueConstraint(fields=["conversation", "version"], name="chatmemory_branch_version_unique"),
+            models.CheckConstraint(
+                condition=Q(follows__gte=NOTHING, follows__lt=models.F("start"))
+                | Q(follows=NOTHING, start=0),
+                name="chatmemory_branch_follows_earlier",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.start} follows {self.follows}"
+
+
+@dataclass(frozen=True)
+class BranchTree:
+    """The branches of one conversation, in the order in which they began; at least the first one."""
+
+    conversation: Conversation
+    branches: Sequence[Branch]
+
+    @classmethod
+    def read(cls, conversation: Conversation) -> Self:
+        """Read the branches of a conversation, in one statement."""
+        rows = Branch.objects.using(conversation._state.db).filter(conversation=conversation).order_by("version")
+        first = Branch(conversation=conversation, version=0, start=0, follows=NOTHING, left=NOTHING)
+        return cls(conversation, list(rows) or [first])
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [branch.start for branch in self.branches]
+
+    def branch_of(self, position: int) -> Branch:
+        """Return the branch to which the message at ``position`` belongs."""
+        return self.branches[bisect_right(self._starts, position) - 1]
+
+    def path(self, position: int) -> Iterator[tuple[Branch, int]]:
+        """Yield the branches from the message at ``position`` back to the first message, each with its last position.
+
+        Args:
+            position: the position of a message; ``NOTHING`` for none.
+        """
+        while position != NOTHING:
+            branch = self.branch_of(position)
+            yield branch, position
+            position = branch.follows
+
+    def leads_to(self, position: int, end: int) -> bool:
+        """Return whether the message at ``position`` is the one at ``end``, or comes before it on its branch."""
+        return any(branch.start <= position <= last for branch, last in self.path(end))
+
+
+def on_current_branch(conversation: Conversation) -> Q:
+    """Return the condition for messages of ``conversation`` on its current branch.
+
+    A conversation that never went back has one branch, without a row.
+    """
+    branches = Branch.objects.filter(conversation=conversation)
+    here = branches.filter(start__lte=OuterRef("position"), current_to__gte=OuterRef("position"))
+    return Q(Exists(here)) | Q(~Exists(branches))
