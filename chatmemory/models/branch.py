@@ -63,8 +63,7 @@ class Branch(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["conversation", "version"], name="chatmemory_branch_version_unique"),
             models.CheckConstraint(
-                condition=Q(follows__gte=NOTHING, follows__lt=models.F("start"))
-                | Q(follows=NOTHING, start=0),
+                condition=Q(follows__gte=NOTHING, follows__lt=models.F("start")) | Q(follows=NOTHING, start=0),
                 name="chatmemory_branch_follows_earlier",
             ),
         ]
