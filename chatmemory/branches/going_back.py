@@ -7,7 +7,7 @@ leave, with the reason ``rewound``, and what has left since returns as a copy, b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Q
@@ -36,7 +36,7 @@ from chatmemory.database.operations.rewrite import place_between
 from chatmemory.database.reading import request_before, rows_of
 from chatmemory.database.stored_windows import estimator_of, window_of
 from chatmemory.models import STAND_INS, Branch, Conversation, Message, Origin
-from chatmemory.models.branch import NOTHING, OPEN_END, BranchTree
+from chatmemory.models.branch import OPEN_END, BranchTree
 from chatmemory.models.message import is_pin_open, open_pin
 
 
