@@ -6,7 +6,7 @@ leave, with the reason ``rewound``, and what has left since returns as a copy, b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ from chatmemory.database.change import Change, Gone, Target, write, write_versio
 from chatmemory.database.connections import UtcNow
 from chatmemory.database.idempotency import check_key, fingerprint, recall, remember
 from chatmemory.database.new_messages import NewMessages
+from chatmemory.database.operations.compaction_plan import TAKEN_IN
 from chatmemory.database.operations.plan import (
     check_size,
     entry_of,
@@ -51,7 +52,7 @@ class Destination:
     """Where a conversation goes back to."""
 
     position: int
-    """The position of the message that the next one follows, or ``NOTHING``."""
+    """The last position on its branch, or ``NOTHING``."""
 
     memory: Sequence[Message]
     """The rows of the memory there, in order."""
@@ -148,13 +149,13 @@ def go_back(
                 conversation=conversation,
                 start=conversation.next_position,
                 follows=destination.position,
-                left=head_of(tree),
+                left=tree.end,
                 compacted_to=conversation.compacted_to,
                 current_to=OPEN_END,
                 user=user,
             )
             conversation.compacted_to = destination.compacted_to
-            _restore(change, destination.memory, target)
+            _restore(change, tree, destination, target)
             branch.version, branch.created_at = conversation.version, conversation.updated_at
             _begin(tree, branch)
         if idempotency_key is not None:
@@ -169,13 +170,15 @@ def _request(asked: Sequence[Any], idempotency_key: str | None) -> str:
     return fingerprint(dumps(asked))
 
 
-def _restore(change: Change, memory: Sequence[Message], target: Target) -> None:
-    """Make the rows of a past memory the memory, and write the change."""
-    conversation = change.conversation
+def _restore(change: Change, tree: BranchTree, destination: Destination, target: Target) -> None:
+    """Make the memory of a destination the memory, and write the change."""
+    conversation, memory = change.conversation, destination.memory
     window = window_of(conversation)
     old = list(rows_of(conversation).retained())
-    pairs = longest_common_subsequence(list(map(_source, old)), list(map(_source, memory)))
-    stay = {place: old[index] for index, place in pairs}
+    path = list(tree.path(destination.position))
+    here = [row for row in old if any(branch.start <= row.position <= last for branch, last in path)]
+    pairs = longest_common_subsequence(list(map(_source, here)), list(map(_source, memory)))
+    stay = {place: here[index] for index, place in pairs}
     new = [stay.get(place) or _copy(row, conversation) for place, row in enumerate(memory)]
     while (full := place_between(new, stay, conversation.next_position)) is not None:
         new[full] = _copy(stay.pop(full), conversation)
@@ -279,20 +282,15 @@ def require_question(row: Message) -> None:
         )
 
 
-def head_of(tree: BranchTree) -> int:
-    """Return the position of the last message of the current branch, or ``NOTHING``."""
-    latest = tree.branches[-1]
-    rows = rows_of(tree.conversation).filter(position__gte=latest.start).history().order_by("-position")
-    last = rows.values_list("position", flat=True).first()
-    return latest.follows if last is None else last
-
-
-def followed_by(tree: BranchTree, position: int) -> int:
-    """Return the position of the message that the one at ``position`` follows, or ``NOTHING``."""
-    branch = tree.branch_of(position)
-    before = rows_of(tree.conversation).filter(position__gte=branch.start, position__lt=position).history()
-    last: int | None = before.order_by("-position").values_list("position", flat=True).first()
-    return branch.follows if last is None else last
+def last_said(tree: BranchTree, end: int) -> Message | None:
+    """Return the last message that was said up to the position ``end`` on its branch, without its text."""
+    for branch, last in tree.path(end):
+        rows = rows_of(tree.conversation).filter(position__range=(branch.start, last)).history()
+        row = rows.defer("text", "payload", "native").last()
+        if row is not None:
+            row.conversation = tree.conversation
+            return row
+    return None
 
 
 def next_on_path(tree: BranchTree, position: int, end: int) -> int | None:
@@ -326,9 +324,9 @@ def before_message(tree: BranchTree, position: int) -> Destination:
         )
     memory = list(request_before(row))
     return Destination(
-        position=followed_by(tree, position),
+        position=tree.before(position),
         memory=memory,
-        compacted_to=_compacted_to(tree.conversation, row.added_in, memory),
+        compacted_to=_compacted_to(tree, position, row.added_in),
     )
 
 
@@ -338,30 +336,44 @@ def after_message(tree: BranchTree, row: Message) -> Destination:
     return Destination(
         position=row.position,
         memory=list(memory),
-        compacted_to=_compacted_to(tree.conversation, row.added_in, memory),
+        compacted_to=_compacted_to(tree, row.position, row.added_in + 1),
     )
 
 
 def _where_left(tree: BranchTree, position: int) -> Destination | None:
     """Return where the branch of the message at a position was left last; None if it is the current one."""
     said_at(tree.conversation, position)
-    if tree.leads_to(position, head_of(tree)):
+    if tree.leads_to(position, tree.end):
         return None
-    left = next(branch for branch in reversed(tree.branches) if tree.leads_to(position, branch.left))
+    left = _last_visit(tree, position)
     memory = list(rows_of(tree.conversation).in_memory_at(left.version - 1))
     return Destination(position=left.left, memory=memory, compacted_to=left.compacted_to)
 
 
-def _compacted_to(conversation: Conversation, version: int, memory: Iterable[Message]) -> int:
+def _last_visit(tree: BranchTree, position: int) -> Branch:
+    """Return the branch for which the conversation last left the one of ``position``, which is not the current one."""
+    return next(branch for branch in reversed(tree.branches) if tree.leads_to(position, branch.left))
+
+
+def _compacted_to(tree: BranchTree, position: int, version: int) -> int:
     """Return what ``compacted_to`` was before ``version``, or a later position if that is unknown.
 
     Then the next summary covers less than it could, but nothing that was removed.
+
+    Args:
+        tree: the branches.
+        position: the position of a message of that version, or later on its branch.
+        version: the version.
     """
-    rows = rows_of(conversation).order_by()
+    conversation = tree.conversation
+    rows = rows_of(conversation).order_by("-position").defer("text", "payload", "native")
     removed = Q(eviction_reason__in=(EvictionReason.CLEARED.value, EvictionReason.REWRITTEN.value))
-    if not rows.filter(Q(origin=Origin.SUMMARY, added_in__gte=version) | Q(removed, evicted_in__gte=version)).exists():
-        return conversation.compacted_to
-    summaries = [each.covers_to for each in memory if each.origin == Origin.SUMMARY and each.covers_to is not None]
-    if summaries:
-        return max(summaries) + 1
-    return conversation.next_position if rows.filter(removed).exists() else 0
+    since = Q(origin=Origin.SUMMARY, added_in__gte=version) | Q(removed, evicted_in__gte=version)
+    if not rows.filter(since).exists():
+        is_current = tree.leads_to(position, tree.end)
+        return conversation.compacted_to if is_current else _last_visit(tree, position).compacted_to
+    for row in rows.filter(origin=Origin.SUMMARY, added_in__lt=version):
+        if tree.leads_to(row.position, position):
+            was_there = row.evicted_in is None or row.evicted_in >= version or row.eviction_reason in TAKEN_IN
+            return row.covers_to + 1 if was_there and row.covers_to is not None else conversation.next_position
+    return conversation.next_position if rows.filter(removed, evicted_in__lt=version).exists() else 0

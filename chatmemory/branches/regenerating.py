@@ -10,9 +10,8 @@ from chatmemory.branches.going_back import (
     Destination,
     after_message,
     before_message,
-    followed_by,
     go_back,
-    head_of,
+    last_said,
     next_on_path,
     require_question,
     said_at,
@@ -21,7 +20,7 @@ from chatmemory.core.exceptions import InvalidValueError
 from chatmemory.core.messages import ChatMessageType
 from chatmemory.database.change import Change, Target
 from chatmemory.models import Conversation
-from chatmemory.models.branch import NOTHING, BranchTree
+from chatmemory.models.branch import BranchTree
 
 if TYPE_CHECKING:
     from chatmemory.assistant import Assistant
@@ -65,18 +64,20 @@ def _question(tree: BranchTree, position: int | None) -> Destination | None:
     Raises:
         InvalidValueError: no question was said at or before the position.
     """
-    head = head_of(tree)
-    end = head if position is None or tree.leads_to(position, head) else position
-    asked = end if position is None else said_at(tree.conversation, position).position
-    while asked != NOTHING and (row := said_at(tree.conversation, asked)).type in _OF_ANSWER:
-        asked = followed_by(tree, asked)
-    if asked == NOTHING:
+    end = tree.end
+    if position is not None:
+        said_at(tree.conversation, position)
+        end = end if tree.leads_to(position, end) else position
+    asked = last_said(tree, end if position is None else position)
+    while asked is not None and asked.type in _OF_ANSWER:
+        asked = last_said(tree, tree.before(asked.position))
+    if asked is None:
         raise InvalidValueError("the user said nothing yet that could be answered")
-    require_question(row)
-    answer = next_on_path(tree, asked, end)
+    require_question(asked)
+    answer = next_on_path(tree, asked.position, end)
     if answer is not None:
         return before_message(tree, answer)
-    return None if asked == head else after_message(tree, row)
+    return None if end == tree.end else after_message(tree, asked)
 
 
 _OF_ANSWER = (ChatMessageType.AI.value, ChatMessageType.TOOL_EXECUTION_RESULT.value)

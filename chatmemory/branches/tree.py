@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from chatmemory.branches.going_back import head_of
 from chatmemory.core.messages import ChatMessageType
 from chatmemory.database.reading import rows_of
 from chatmemory.models import Conversation
-from chatmemory.models.branch import NOTHING, BranchTree
+from chatmemory.models.branch import BranchTree
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,20 +56,19 @@ def read_tree(conversation: Conversation) -> ConversationTree:
     """Read the tree of a conversation. No message text is read."""
     branches = BranchTree.read(conversation)
     said = rows_of(conversation).history().exclude(type=ChatMessageType.SYSTEM.value)
-    return tree_of(branches, list(said.values_list("position", flat=True)), head_of(branches))
+    return tree_of(branches, list(said.values_list("position", flat=True)))
 
 
-def tree_of(branches: BranchTree, positions: Sequence[int], head: int) -> ConversationTree:
+def tree_of(branches: BranchTree, positions: Sequence[int]) -> ConversationTree:
     """Return the tree of the messages at ``positions``.
 
     Args:
         branches: the branches of the conversation.
         positions: the positions of messages, ascending. Others, such as deleted ones, are left out of the tree.
-        head: the position of the last message of the current branch, or ``NOTHING``.
     """
 
     def nearest(position: int) -> int | None:
-        """Return the position of the message at ``position``, or of the last one before it on its branch."""
+        """Return the position of the last message up to ``position`` on its branch."""
         for branch, last in branches.path(position):
             index = bisect_right(positions, last) - 1
             if index >= 0 and positions[index] >= branch.start:
@@ -83,4 +81,4 @@ def tree_of(branches: BranchTree, positions: Sequence[int], head: int) -> Conver
         own = branches.branch_of(position)
         parents[position] = before if own is branch else nearest(own.follows)
         before, branch = position, own
-    return ConversationTree(head=None if head == NOTHING else nearest(head), parents=parents)
+    return ConversationTree(head=nearest(branches.end), parents=parents)

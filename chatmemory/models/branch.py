@@ -1,8 +1,9 @@
 """Branches: where a conversation went back, and said something else.
 
 A conversation is a tree. Each time it goes back, a branch begins, and the messages from its ``start`` on belong to it,
-until the next branch begins. A message follows the one before it in its branch, and the first one follows the message
-at ``follows``. So messages do not store which one they follow, and an addition costs nothing.
+until the next branch begins. A message follows the one before it in its branch, and the first one follows the last one
+up to ``follows``. So messages do not store which one they follow, and an addition costs nothing. The synthetic messages
+of a change belong to the branch in which they came.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Case, Exists, F, Max, OuterRef, Q, When
 from django.utils import timezone
 
 from chatmemory.models.conversation import Conversation
 from chatmemory.models.deletion import cascade
+from chatmemory.models.message import Message, MessageQuerySet, Origin
 
 NOTHING = -1
 """The position that the first message of a conversation follows."""
@@ -38,8 +40,8 @@ class Branch(models.Model):
     conversation = models.ForeignKey(Conversation, on_delete=cascade, related_name="branches", db_index=False)
     version = models.PositiveIntegerField(help_text="The version of the memory in which the branch began.")
     start = models.PositiveIntegerField(help_text="The position of its first message.")
-    follows = models.IntegerField(help_text="The position of the message that its first message follows, or -1.")
-    left = models.IntegerField(help_text="The position of the last message before the conversation went back, or -1.")
+    follows = models.IntegerField(help_text="The last position of the branch before it, up to which it goes on; or -1.")
+    left = models.IntegerField(help_text="The last position of the branch that the conversation left, or -1.")
     # The conversation's counter before it went back, so that a return restores it.
     compacted_to = models.PositiveIntegerField(default=0)
     current_to = models.PositiveIntegerField(
@@ -63,7 +65,7 @@ class Branch(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["conversation", "version"], name="chatmemory_branch_version_unique"),
             models.CheckConstraint(
-                condition=Q(follows__gte=NOTHING, follows__lt=models.F("start")) | Q(follows=NOTHING, start=0),
+                condition=Q(follows__gte=NOTHING, follows__lt=F("start")) | Q(follows=NOTHING, start=0),
                 name="chatmemory_branch_follows_earlier",
             ),
         ]
@@ -94,11 +96,22 @@ class BranchTree:
         """Return the branch to which the message at ``position`` belongs."""
         return self.branches[bisect_right(self._starts, position) - 1]
 
+    @property
+    def end(self) -> int:
+        """The last position of the current branch, or ``NOTHING``."""
+        latest, last = self.branches[-1], self.conversation.next_position - 1
+        return last if last >= latest.start else latest.follows
+
+    def before(self, position: int) -> int:
+        """Return the position before ``position`` on its branch, or ``NOTHING``."""
+        branch = self.branch_of(position)
+        return position - 1 if position > branch.start else branch.follows
+
     def path(self, position: int) -> Iterator[tuple[Branch, int]]:
-        """Yield the branches from the message at ``position`` back to the first message, each with its last position.
+        """Yield the branches from ``position`` back to the start of the conversation, each with its last position.
 
         Args:
-            position: the position of a message; ``NOTHING`` for none.
+            position: a position; ``NOTHING`` for none.
         """
         while position != NOTHING:
             branch = self.branch_of(position)
@@ -106,7 +119,7 @@ class BranchTree:
             position = branch.follows
 
     def leads_to(self, position: int, end: int) -> bool:
-        """Return whether the message at ``position`` is the one at ``end``, or comes before it on its branch."""
+        """Return whether ``position`` is ``end``, or comes before it on its branch."""
         return any(branch.start <= position <= last for branch, last in self.path(end))
 
 
@@ -118,3 +131,22 @@ def on_current_branch(conversation: Conversation) -> Q:
     branches = Branch.objects.filter(conversation=conversation)
     here = branches.filter(start__lte=OuterRef("position"), current_to__gte=OuterRef("position"))
     return Q(Exists(here)) | Q(~Exists(branches))
+
+
+def current_rows(conversation: Conversation) -> MessageQuerySet:
+    """Return the rows of the current branch, each with its ``place``, without rows that a restored copy replaces.
+
+    The ``place`` is the position of the message: of a restored copy, it is that of the message that was said.
+    """
+    rows = Message.objects.using(conversation._state.db).filter(conversation=conversation)
+    if not Branch.objects.using(conversation._state.db).filter(conversation=conversation).exists():
+        return rows.alias(place=F("position"))
+    current, is_restored = on_current_branch(conversation), Q(origin=Origin.RESTORED)
+    restored = Message.objects.filter(current, is_restored, conversation=conversation).order_by()
+    # A message may have been restored several times.
+    latest = restored.values("covers_from").annotate(latest=Max("position")).values("latest")
+    is_replaced = Q(position__in=restored.values("covers_from"))
+    found: MessageQuerySet = rows.filter(
+        current, (is_restored & Q(position__in=latest)) | (~is_restored & ~is_replaced)
+    )
+    return found.alias(place=Case(When(is_restored, then=F("covers_from")), default=F("position")))

@@ -292,6 +292,11 @@ class Message(models.Model):
         return self.origin != Origin.SAID
 
     @property
+    def place(self) -> int:
+        """The position of the message in the order said: of a restored one, where the message itself is."""
+        return self.covers_from if self.origin == Origin.RESTORED and self.covers_from is not None else self.position
+
+    @property
     def is_erased(self) -> bool:
         """Whether the text was erased, because its conversation was anonymised."""
         nothing = "" if self.type == ChatMessageType.CUSTOM else ERASED_TEXT

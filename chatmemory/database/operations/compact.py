@@ -49,7 +49,17 @@ from chatmemory.database.operations.plan import check_size, entry_of, evicted_ro
 from chatmemory.database.reading import MemoryBound, chunks, rows_of
 from chatmemory.database.statements import Key
 from chatmemory.database.stored_windows import estimator_of, window_of
-from chatmemory.models import ORDER_STEP, RESERVED, Compaction, Conversation, ConversationQuerySet, Message, Origin
+from chatmemory.models import (
+    ORDER_STEP,
+    RESERVED,
+    Branch,
+    Compaction,
+    Conversation,
+    ConversationQuerySet,
+    Message,
+    Origin,
+)
+from chatmemory.models.branch import current_rows
 from chatmemory.models.compaction import LONGEST_ERROR
 
 
@@ -185,9 +195,7 @@ def is_due(conversation: Conversation, plan: CompactionPlan | None) -> bool:
     """
     if plan is None or conversation.compact_at is None:
         return False
-    has_evicted = plan.has_evicted or (
-        plan.has_more and uncovered(conversation).filter(position__lt=plan.until).exists()
-    )
+    has_evicted = plan.has_evicted or (plan.has_more and uncovered(conversation).filter(place__lt=plan.until).exists())
     return has_evicted or conversation.is_full
 
 
@@ -217,8 +225,8 @@ def still_uncovered(conversation: Conversation, plan: CompactionPlan) -> tuple[i
     """
     if not plan.has_more:
         return 0, 0
-    later = Q(position__gte=plan.compacted_to, position__lt=plan.until)
-    retained = rows_of(conversation).filter(COVERABLE, evicted_in__isnull=True)
+    later = Q(place__gte=plan.compacted_to, place__lt=plan.until)
+    retained = current_rows(conversation).filter(COVERABLE, evicted_in__isnull=True)
     counts = [
         rows.filter(later).order_by().aggregate(count=Count("pk"), tokens=Sum("token_count"))
         for rows in (uncovered(conversation), retained)
@@ -456,17 +464,17 @@ def _kept_behind(memory: Retained[Entry], through: int, conversation: Conversati
     pinned = {entry for start, end in memory.units(0) if memory.is_pinned(start, end) for entry in entries[start:end]}
     for index, entry in enumerate(entries):
         stays = entry in pinned or entry.is_summary or entry.is_placeholder or entry.type is ChatMessageType.SYSTEM
-        if not stays and entry.row.position > through:
-            after = _first_evicted(conversation, through, entry.row.position)
+        if not stays and entry.row.place > through:
+            after = _first_evicted(conversation, through, entry.row.place)
             if index in starts and after in {None, ChatMessageType.USER.value}:
                 return index, None
             if index in cuts and after != ChatMessageType.TOOL_EXECUTION_RESULT.value:
                 return index, opened
             break
     ends = [
-        entries[index].row.position - 1
+        entries[index].row.place - 1
         for index in [*starts, *cuts]
-        if entries[index].row.position > conversation.compacted_to
+        if entries[index].row.place > conversation.compacted_to
     ]
     raise InvalidValueError(
         "through must be the position at which a turn before the last one ends, such as %(known)s; it is: %(through)s"
@@ -487,7 +495,7 @@ def _cuts(memory: Retained[Entry], opened: OpenedTurn) -> list[int]:
 
 def _first_evicted(conversation: Conversation, through: int, before: int) -> str | None:
     """Return the type of the first message between two positions that the window has evicted, or None."""
-    gone = uncovered(conversation).filter(position__gt=through, position__lt=before)
+    gone = uncovered(conversation).filter(place__gt=through, place__lt=before)
     return gone.values_list("type", flat=True).first()
 
 
@@ -553,6 +561,12 @@ def _covered_now(conversation: Conversation, plan: CompactionPlan) -> set[int]:
 def _still_holds(conversation: Conversation, memory: Retained[Entry], plan: CompactionPlan, covered: set[int]) -> bool:
     """Return whether no other summary covers the messages of ``plan``, and none was removed or erased."""
     summaries = {entry.row.position for entry in memory.entries() if entry.is_summary}
+    if (
+        Branch.objects.using(conversation._state.db)
+        .filter(conversation=conversation, version__gt=plan.version)
+        .exists()
+    ):
+        return False  # the messages may be on another branch now
     if conversation.compacted_to != plan.compacted_from or not summaries <= {*plan.summaries}:
         return False
     states: dict[int, tuple[int | None, str]] = {}
@@ -586,7 +600,7 @@ def _place(rest: list[Entry], plan: CompactionPlan, window: Window) -> int:
     """Return the index of the summary: before the turns that stay, after the system message and earlier pins."""
     # A result may be a placeholder or a copy that was added later than its call.
     for start, _ in Retained(rest, total=0, window=window).units(0):
-        if rest[start].type is not ChatMessageType.SYSTEM and rest[start].row.position >= plan.compacted_to:
+        if rest[start].type is not ChatMessageType.SYSTEM and rest[start].row.place >= plan.compacted_to:
             return start
     return len(rest)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import merge
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from django.db import router
@@ -33,6 +33,7 @@ from chatmemory.database.reading import CHARS, chunks, read_in_parts, request_bo
 from chatmemory.database.rows import chars_of
 from chatmemory.database.stored_windows import window_of
 from chatmemory.models import STAND_INS, Conversation, Message, MessageQuerySet, Origin
+from chatmemory.models.branch import current_rows
 
 EVICTED = EvictionReason.of(Cause.ROOM, Cause.PLACEHOLDER)
 """The reasons of messages that were evicted for lack of room. A summary may cover them later."""
@@ -44,6 +45,8 @@ There was no room for them, or they were replaced by a summary, which may have b
 """
 
 _STANDS_FOR_RESULT = Q(type=ChatMessageType.TOOL_EXECUTION_RESULT.value, origin__in=[Origin.CLEARED, Origin.COPY])
+
+_ONLY_COVERS = (Origin.SUMMARY, Origin.RESTORED)
 
 _TAKEN_OUT = EvictionReason.of(Cause.SOMEBODY)
 
@@ -180,7 +183,7 @@ def plan_parts(
     if after is not None:
         until = min(until, after.until)
     leaving = _leaving(memory, kept, opened)
-    leaving = [entry for entry in leaving if places[entry] <= until and entry.row.position != until]
+    leaving = [entry for entry in leaving if places[entry] <= until and entry.row.place != until]
     latest = _latest_summary(row)
     summaries = _summaries(entries, latest)
     expected = summary_tokens
@@ -244,7 +247,7 @@ def _opened(
         return opened
     older = {*_leaving(memory, opened.kept, opened)}.intersection(entries[kept:])
     is_long = older and sum(entry.cost for entry in entries[kept:]) > most
-    lost = uncovered(conversation).filter(position__gt=opened.asked)
+    lost = uncovered(conversation).filter(place__gt=opened.asked)
     return opened if is_long or lost.exists() else None
 
 
@@ -255,8 +258,8 @@ def opened_turn(conversation: Conversation, memory: Retained[Entry]) -> OpenedTu
     entries = memory.entries()
     start, kept = first_kept(entries, 0), first_kept_call(entries, conversation.compact_keep_calls)
     if start < len(entries) and entries[start].begins_turn:
-        return OpenedTurn(kept, entries[start], entries[start].row.position)
-    asked = _questions(conversation).values_list("position", flat=True).first()
+        return OpenedTurn(kept, entries[start], entries[start].row.place)
+    asked = _questions(conversation).values_list(F("place"), flat=True).first()
     return OpenedTurn(kept, None, -1 if asked is None else asked)
 
 
@@ -344,7 +347,7 @@ def _turns(found: Iterable[_Told], opened: OpenedTurn | None) -> Iterator[list[_
     for one in found:
         chars += chars_of(one.row)
         begins = one.row.type == ChatMessageType.USER
-        if opened is not None and one.row.position > opened.asked:
+        if opened is not None and one.row.place > opened.asked:
             begins = one.row.type != ChatMessageType.TOOL_EXECUTION_RESULT
         if turn and (begins or not bound.allows(len(turn) + 1, chars)):
             yield turn
@@ -359,7 +362,7 @@ def _in_order(evicted: Iterable[Message], retained: list[tuple[int, Message]]) -
     known = {row.position for _place, row in retained}
     originals = {row.covers_from for _place, row in retained if _stands_for_result(row)}
     told = set()
-    for place, row in merge(((row.position, row) for row in evicted), retained, key=itemgetter(0)):
+    for place, row in merge(((row.place, row) for row in evicted), retained, key=itemgetter(0)):
         if row.evicted_in is None:
             yield _Told(place, row, not (_stands_for_result(row) and row.covers_from in told))
         elif row.position not in known:  # else it was evicted after the memory was read
@@ -378,7 +381,7 @@ def _places(entries: Sequence[Entry], end: int) -> dict[Entry, int]:
     """
     places = {}
     for entry in reversed(entries):
-        end = min(end, entry.row.position) if _has_own_place(entry) else end
+        end = min(end, entry.row.place) if _has_own_place(entry) else end
         places[entry] = end
     return places
 
@@ -501,31 +504,34 @@ def left_size(conversation: Conversation, through: int) -> tuple[int, int]:
 
     They are counted up to the position ``through``, and only until they exceed ``MAX_MEMORY_MESSAGES``.
     """
-    place = Q(position__gte=conversation.compacted_to, position__lte=through)
-    left = rows_of(conversation).filter(place, eviction_reason__in=TAKEN_IN)
+    place = Q(position__gte=conversation.compacted_to, place__lte=through)
+    left = current_rows(conversation).filter(place, eviction_reason__in=TAKEN_IN)
     some = left.order_by("position").annotate(length=CHARS)[: setting("MAX_MEMORY_MESSAGES") + 1]
     found = some.aggregate(count=Count("pk"), chars=Sum("length"))
     return found["count"], found["chars"] or 0
 
 
 def uncovered(conversation: Conversation) -> MessageQuerySet:
-    """Return the messages that were evicted for lack of room and that no summary covers, by position.
+    """Return the messages that were evicted for lack of room and that no summary covers, with their ``place``.
 
     A tool result is not included if its placeholder was removed.
     """
     older, newer = _evicted(conversation, _latest_summary(conversation))
-    return rows_of(conversation).filter(older | newer).order_by("position")
+    return current_rows(conversation).filter(older | newer).order_by("place")
 
 
 def _read_evicted(conversation: Conversation, before: int, latest: Message | None) -> Iterator[Message]:
     """Yield the messages before a position that no summary covers, read only as far as they are needed."""
     older, newer = _evicted(conversation, latest)
-    rows, begin = rows_of(conversation), conversation.compacted_to
+    rows, begin = current_rows(conversation), conversation.compacted_to
     # Found by when they left: those before ``begin`` may be very many, and few of them left since the latest summary.
-    since = rows.filter(older).alias(place=F("position") + 0).filter(place__lt=min(begin, before))
+    since = rows.filter(older).alias(at=F("position") + 0).filter(at__lt=min(begin, before))
     for part in chunks(sorted(since.values_list("position", flat=True))):
         yield from read_in_parts(rows.filter(position__range=(part[0], part[-1]), position__in=part))
-    yield from read_in_parts(rows.filter(newer, position__lt=before), after=begin - 1)
+    is_restored = Q(origin=Origin.RESTORED)
+    said = read_in_parts(rows.filter(newer, ~is_restored, position__lt=before), after=begin - 1)
+    restored = rows.filter(newer, is_restored, covers_from__gte=begin, covers_from__lt=before).order_by("covers_from")
+    yield from merge(said, restored, key=attrgetter("place"))
 
 
 def _evicted(conversation: Conversation, latest: Message | None) -> tuple[Q, Q]:
@@ -535,7 +541,7 @@ def _evicted(conversation: Conversation, latest: Message | None) -> tuple[Q, Q]:
     """
     its = Q(conversation=conversation)  # in each condition, so that each has an index
     is_new = its & Q(position__gte=conversation.compacted_to)
-    newer = rows_of(conversation).filter(is_new)
+    newer = current_rows(conversation).filter(is_new)
     is_summary, is_taken_out = Q(origin=Origin.SUMMARY), _STANDS_FOR_RESULT & Q(eviction_reason__in=_TAKEN_OUT)
     found = list(newer.filter(is_summary | is_taken_out).values_list("origin", "added_in", "covers_from"))
     # Each summary came in the version in which its messages left. If there is none, it has been erased.
@@ -557,22 +563,22 @@ def _evicted(conversation: Conversation, latest: Message | None) -> tuple[Q, Q]:
 
 def _latest_summary(conversation: Conversation) -> Message | None:
     """Return the latest summary; None if there is none, or if it was erased with what it covered."""
-    rows = rows_of(conversation).filter(position__gte=conversation.compacted_to, origin=Origin.SUMMARY)
-    return rows.order_by("-position").first()
+    is_summary = Q(origin=Origin.SUMMARY, position__gte=conversation.compacted_to)
+    return current_rows(conversation).filter(is_summary).order_by("-position").first()
 
 
 def _first_position(row: Message) -> int:
-    """Return the start of the range that a row covers. All rows except summaries cover their own position too."""
+    """Return the start of the range that a row covers. Rows that were not restored cover their own position, too."""
     if row.covers_from is None:
         return row.position
-    return row.covers_from if row.origin == Origin.SUMMARY else min(row.position, row.covers_from)
+    return row.covers_from if row.origin in _ONLY_COVERS else min(row.position, row.covers_from)
 
 
 def _last_position(row: Message) -> int:
     """Return the end of the range that a row covers."""
     if row.covers_to is None:
         return row.position
-    return row.covers_to if row.origin == Origin.SUMMARY else max(row.position, row.covers_to)
+    return row.covers_to if row.origin in _ONLY_COVERS else max(row.position, row.covers_to)
 
 
 def _next_start(conversation: Conversation, kept: Sequence[Entry], opened: OpenedTurn | None) -> int:
@@ -581,18 +587,18 @@ def _next_start(conversation: Conversation, kept: Sequence[Entry], opened: Opene
     The question of the current turn is not included, even if the window has evicted it, unless the summary covers a
     part of this turn.
     """
-    first = min((entry.row.position for entry in kept if _has_own_place(entry)), default=conversation.next_position)
+    first = min((entry.row.place for entry in kept if _has_own_place(entry)), default=conversation.next_position)
     if opened is not None:
         return first
-    since = _questions(conversation).filter(position__gte=conversation.compacted_to)
-    question = since.values_list("position", flat=True).first()
+    since = _questions(conversation).filter(place__gte=conversation.compacted_to)
+    question = since.values_list(F("place"), flat=True).first()
     return first if question is None else min(first, question)
 
 
 def _questions(conversation: Conversation) -> MessageQuerySet:
-    """Return the messages that begin turns, the latest first."""
-    rows = rows_of(conversation).filter(type=ChatMessageType.USER.value).exclude(origin=Origin.SUMMARY)
-    return rows.order_by("-position")
+    """Return the messages that begin turns, the latest first, with their ``place``."""
+    rows = current_rows(conversation).filter(type=ChatMessageType.USER.value)
+    return rows.exclude(origin=Origin.SUMMARY).order_by("-place")
 
 
 def _has_own_place(entry: Entry) -> bool:
