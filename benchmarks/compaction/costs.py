@@ -18,6 +18,7 @@ from chatmemory.compaction import compact_due
 from chatmemory.database.operations.replay import Replay, versions_of
 from chatmemory.database.stored_windows import window_of
 from chatmemory.models import Conversation
+from chatmemory.models.branch import BranchTree
 
 __all__ = ["measure_costs"]
 
@@ -101,6 +102,6 @@ def _played(script: conversations.Conversation, way: Way, limit: int) -> tuple[C
 
 def _replay_with_head(conversation: Conversation, way: Way, limit: int) -> Replay:
     walk = AnchoredWalk(replace(window_of(conversation), limit=limit, **way.settings), keep_first=way.keep_first)
-    for version in versions_of(conversation):
+    for version in versions_of(conversation, BranchTree.read(conversation).branches):
         walk.go_to(version)
     return walk.figures(missing=0)

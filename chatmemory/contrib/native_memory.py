@@ -264,7 +264,7 @@ def valid_among(rows: Iterable[Message], history: MessageQuerySet | None) -> Ite
                 if cut:
                     continue
             name = names.get(id) if message.tool_name is None else message.tool_name
-            message = replace(message, id=f"call_{row.position}" if id is None else id, tool_name=name)
+            message = replace(message, id=f"call_{row.place}" if id is None else id, tool_name=name)
         yield row, message
 
 
@@ -285,7 +285,7 @@ def request_of(id: str | None, name: str | None, arguments: Any) -> ToolExecutio
 
 def _call_ids(row: Message) -> CallIds:
     # By the position, so that what was evicted changes no ID.
-    return CallIds(lambda number: f"call_{row.position}_{number}", keep_empty=True)
+    return CallIds(lambda number: f"call_{row.place}_{number}", keep_empty=True)
 
 
 def _was_cut(history: MessageQuerySet) -> bool:

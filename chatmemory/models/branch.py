@@ -123,14 +123,18 @@ class BranchTree:
         return any(branch.start <= position <= last for branch, last in self.path(end))
 
 
-def on_current_branch(conversation: Conversation) -> Q:
-    """Return the condition for messages of ``conversation`` on its current branch.
+_CONVERSATION = OuterRef("conversation")
 
-    A conversation that never went back has one branch, without a row.
+
+def on_current_branch(conversation: Any = _CONVERSATION) -> Q:
+    """Return the condition for messages on the current branches of their conversations.
+
+    Args:
+        conversation: the conversation, if all are of the same.
     """
     branches = Branch.objects.filter(conversation=conversation)
     here = branches.filter(start__lte=OuterRef("position"), current_to__gte=OuterRef("position"))
-    return Q(Exists(here)) | Q(~Exists(branches))
+    return Q(Exists(here)) | Q(~Exists(branches))  # one that never went back has no rows
 
 
 def current_rows(conversation: Conversation) -> MessageQuerySet:

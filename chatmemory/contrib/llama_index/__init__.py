@@ -56,7 +56,7 @@ from chatmemory.core.exceptions import extra
 from chatmemory.core.messages import ChatMessage as CoreMessage
 from chatmemory.database import operations
 from chatmemory.database.connections import retry
-from chatmemory.database.operations.archive import ARCHIVED, add_archived, empty_archive, take_out
+from chatmemory.database.operations.archive import add_archived, archived_now, empty_archive, take_out
 from chatmemory.models import MAX_LIMIT, Conversation, ConversationQuerySet, Message, MessageQuerySet, require_owner
 
 with extra("llama-index"):
@@ -76,8 +76,8 @@ _Valid = tuple[Message, CoreMessage]
 
 _OF_STATUS = {
     MessageStatus.ACTIVE: Q(evicted_in__isnull=True),
-    MessageStatus.ARCHIVED: ARCHIVED,
-    None: Q(evicted_in__isnull=True) | ARCHIVED,
+    MessageStatus.ARCHIVED: archived_now(),
+    None: Q(evicted_in__isnull=True) | archived_now(),
 }
 
 

@@ -26,7 +26,8 @@ from chatmemory.contrib.search.score import LENGTH_BITS
 from chatmemory.contrib.search.segments import STEP, Said
 from chatmemory.contrib.search.tokenizer import is_beginning, root
 from chatmemory.database.reading import chunks
-from chatmemory.models import Conversation, Message, Origin
+from chatmemory.models import Branch, Conversation, Message, Origin
+from chatmemory.models.branch import OPEN_END
 
 MOST_CONVERSATIONS = 10_000
 """The maximum number of conversations of one search."""
@@ -192,10 +193,24 @@ class Corpus:
             self._keys if conversations is None else [key for key in conversations if key in self._keys]
         ):
             rows = Message.objects.using(self.database).filter(conversation__in=keys, evicted_in__isnull=True)
-            rows = rows.filter(origin__in=(Origin.SAID, Origin.COPY)).order_by()
+            rows = rows.filter(origin__in=(Origin.SAID, Origin.COPY, Origin.RESTORED)).order_by()
             for key, position, covered in rows.values_list("conversation", "position", "covers_from"):
                 found.append(self.document(key, position if covered is None else covered))
         return int.from_bytes(bitmap_of(found, 8 * self._length), "little")
+
+    def on_current_branches(self) -> int:
+        """Return the documents on the current branches of their conversations."""
+        found = self.documents
+        for keys in chunks(self._keys):
+            rows = Branch.objects.using(self.database).filter(conversation__in=keys).order_by("conversation", "version")
+            ends: dict[UUID, int] = {}
+            for key, start, last in rows.values_list("conversation", "start", "current_to").reverse():
+                first, end = self.document(key, start), ends.get(key, self.document(key, OPEN_END))
+                ends[key] = first
+                there = first if last is None else min(self.document(key, last) + 1, end)
+                if there < end:
+                    found &= ~(((1 << (end - there)) - 1) << there)
+        return found
 
     def said_between(self, since: int | None, until: int | None) -> int:
         """Return the documents that were said at or after ``since``, and before ``until``, in microseconds."""

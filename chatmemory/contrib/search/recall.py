@@ -26,6 +26,7 @@ from chatmemory.contrib.search.snippets import snippet
 from chatmemory.core.entries import EvictionReason
 from chatmemory.core.messages import ChatMessageType, ToolExecutionResultMessage
 from chatmemory.models import Conversation, Message, Origin, require_owner
+from chatmemory.models.branch import on_current_branch
 
 TOOL_NAME = "conversation_search"
 """The name of the tool. Its results are not found again: they repeat other messages."""
@@ -179,6 +180,7 @@ def _hits(scope: Scope, query: str, since: datetime | None, until: datetime | No
             until=until,
             types=_TYPES,
             missing_from=scope.current,
+            current=True,
         )
         # Without a mark, a hit only stands next to one that matches. It comes with that one, if that is a result.
         yield from (hit for hit in some if hit.marks and not _repeats(hit))
@@ -222,7 +224,9 @@ def _rows_near(scope: Scope, found: Sequence[Result]) -> dict[Any, list[Message]
     if places:
         conversations = scope.conversations.order_by().values("pk")
         rows = Message.objects.using(scope.conversations.db).filter(reduce(or_, places), conversation__in=conversations)
-        for row in rows.filter(origin=Origin.SAID, type__in=_TYPES).exclude(text="").order_by("position"):
+        for row in (
+            rows.filter(on_current_branch(), origin=Origin.SAID, type__in=_TYPES).exclude(text="").order_by("position")
+        ):
             if not _repeats(row):
                 near.setdefault(row.conversation_id, []).append(row)
     return near

@@ -96,6 +96,7 @@ def search(
     types: Collection[str] = (),
     evicted: bool | None = None,
     missing_from: Conversation | None = None,
+    current: bool = False,
 ) -> list[Hit]:
     """Return the messages of some conversations that match a query.
 
@@ -110,6 +111,7 @@ def search(
         types: find only messages of these types, such as ``"USER"``.
         evicted: find only evicted messages, or only retained ones.
         missing_from: leave out the messages in the memory of this conversation, but not those of other memories.
+        current: find only messages on the current branches.
 
     Raises:
         ValueError: an argument is invalid, or there are too many conversations.
@@ -129,7 +131,7 @@ def search(
     query = parse(text, prefix=prefix)
     if query.is_empty:
         return []
-    wanted = _Filters(since, until, types, evicted, missing_from)
+    wanted = _Filters(since, until, types, evicted, missing_from, current)
     return with_corpus(
         conversations, lambda corpus: _SEARCHES[order](corpus, query, wanted, after).hits(conversations, limit)
     )
@@ -198,6 +200,7 @@ class _Filters:
     types: Collection[str] = ()
     evicted: bool | None = None
     missing_from: Conversation | None = None
+    current: bool = False
 
     def documents(self, corpus: Corpus) -> int:
         found = corpus.documents
@@ -211,6 +214,8 @@ class _Filters:
             found &= ~retained if self.evicted else retained
         if self.missing_from is not None:
             found &= ~corpus.retained([self.missing_from.pk])
+        if self.current:
+            found &= corpus.on_current_branches()
         return found
 
 

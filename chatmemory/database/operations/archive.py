@@ -8,20 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 
 from chatmemory.core.entries import Cause, EvictionReason
 from chatmemory.core.messages import ChatMessage
 from chatmemory.database.change import Change, Gone, Target, write
 from chatmemory.database.new_messages import NativeForms, NewMessages
 from chatmemory.database.operations.plan import plan_eviction
-from chatmemory.database.reading import rows_of
+from chatmemory.database.reading import chunks, rows_of
 from chatmemory.database.stored_windows import estimator_for, window_of
 from chatmemory.models import ORDER_STEP, Message, MessageQuerySet, Origin
+from chatmemory.models.branch import on_current_branch
 from chatmemory.models.message import open_pin
 
-ARCHIVED = Q(eviction_reason__in=EvictionReason.of(Cause.ROOM, Cause.SUMMARY)) & ~Q(origin=Origin.SUMMARY)
-"""The condition for rows in the archive: messages that were evicted for lack of room, or that a summary covers."""
+
+def archived_now() -> Q:
+    """Return the condition for rows in the archive: messages that were evicted for lack of room, or that a summary
+    covers, on the current branch, of which no restored copy is in the memory.
+    """
+    copies = Message.objects.filter(conversation=OuterRef("conversation"), covers_from=OuterRef("position"))
+    is_restored = Exists(copies.filter(origin=Origin.RESTORED, evicted_in__isnull=True))
+    evicted = Q(eviction_reason__in=EvictionReason.of(Cause.ROOM, Cause.SUMMARY))
+    return evicted & ~Q(origin=Origin.SUMMARY) & on_current_branch() & ~Q(is_restored)
 
 
 def take_out(
@@ -97,9 +105,10 @@ def empty_archive(target: Target, chosen: Q | None = None) -> list[Message]:
     taken: list[Message] = []
 
     def work(change: Change) -> None:
-        archived = rows_of(change.conversation).filter(ARCHIVED, chosen or Q())
-        taken[:] = archived.order_by("memory_order")
-        archived.update(eviction_reason=EvictionReason.CLEARED)
+        rows = rows_of(change.conversation)
+        taken[:] = rows.filter(archived_now(), chosen or Q()).order_by("memory_order")
+        for chunk in chunks([row.pk for row in taken]):  # MariaDB updates no table that the condition reads
+            rows.filter(pk__in=chunk).update(eviction_reason=EvictionReason.CLEARED)
 
     target.change(work)
     return taken

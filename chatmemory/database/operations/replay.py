@@ -31,7 +31,8 @@ from chatmemory.core.window import RULES, SETTINGS, Window, WindowKind, WindowRu
 from chatmemory.database.connections import retry
 from chatmemory.database.reading import is_answer, requests_among, rows_of
 from chatmemory.database.stored_windows import apply_window_settings, check_window_settings, window_of
-from chatmemory.models import ORDER_STEP, Conversation, Origin, WindowSettings
+from chatmemory.models import ORDER_STEP, Branch, Conversation, Origin, WindowSettings
+from chatmemory.models.branch import NOTHING, BranchTree
 from chatmemory.models.message import OPEN, pins_until
 
 _ROWS = 2000
@@ -87,9 +88,12 @@ class Version:
     is_rewrite: bool = False
     """Whether the version is a rewrite."""
 
+    goes_back_to: int | None = None
+    """The last position of the branch to which the conversation went back; None if it did not."""
 
-def versions_of(conversation: Conversation) -> Iterator[Version]:
-    """Yield the versions of a memory in order, up to the version of ``conversation``."""
+
+def versions_of(conversation: Conversation, branches: Sequence[Branch]) -> Iterator[Version]:
+    """Yield the versions of a memory in order, up to the version of ``conversation``, which has these branches."""
     found: dict[int, Version] = {}
     numbers: list[int] = []
 
@@ -99,6 +103,9 @@ def versions_of(conversation: Conversation) -> Iterator[Version]:
             heappush(numbers, number)
         return found[number]
 
+    for branch in branches[1:]:
+        version = at(branch.version)
+        version.goes_back_to, version.is_rewrite = branch.follows, True
     for past, reason, pins in _rows(conversation):
         while numbers and numbers[0] < past.added_in:  # positions and versions increase together
             yield found.pop(heappop(numbers))
@@ -235,8 +242,8 @@ def replay(
         TypeError: a setting is unknown or is ``model``.
         ValueError: a setting is invalid.
     """
-    row, walks = _walks(conversation, variants)
-    for version in versions_of(row):
+    row, branches, walks = _walks(conversation, variants)
+    for version in versions_of(row, branches):
         for walk in walks:
             walk.go_to(version)
     found = [walk.figures(missing=row.purged_count) for walk in walks]
@@ -278,9 +285,9 @@ def memories_before(
     Raises:
         Conversation.DoesNotExist, TypeError, ValueError: as for ``replay``.
     """
-    row, walks = _walks(conversation, variants)
+    row, branches, walks = _walks(conversation, variants)
     waiting = sorted(set(positions), reverse=True)
-    for version in versions_of(row):
+    for version in versions_of(row, branches):
         here: list[int] = []
         while waiting and version.added and waiting[-1] <= version.added[-1].position:
             here.append(waiting.pop())
@@ -303,21 +310,25 @@ def _memory(entries: Iterable[PastEntry]) -> PastMemory:
         tokens += past.token_count
         if entry.is_summary and past.covers_from is not None and past.covers_to is not None:
             summaries.append((past.covers_from, past.covers_to))
-        elif past.origin == Origin.COPY and past.covers_from is not None:
+        elif past.origin in (Origin.COPY, Origin.RESTORED) and past.covers_from is not None:
             said.add(past.covers_from)
         elif past.origin == Origin.SAID and not entry.is_placeholder:
             said.add(past.position)
     return PastMemory(frozenset(said), tuple(summaries), tokens)
 
 
-def _walks(conversation: Conversation, variants: Sequence[WindowSettings | None]) -> tuple[Conversation, list[Walk]]:
-    """Return the fresh row of a conversation, and a walk for each variant."""
+def _walks(
+    conversation: Conversation, variants: Sequence[WindowSettings | None]
+) -> tuple[Conversation, Sequence[Branch], list[Walk]]:
+    """Return the fresh row of a conversation, its branches, and a walk for each variant."""
     for settings in variants:
         check_variant(settings or {})
     # Never a replica, which may lack the latest messages.
     database = router.db_for_write(Conversation, instance=conversation)
     row = retry(database, lambda: Conversation.objects.using(database).get(pk=conversation.pk))
-    return row, [_walk(row, None if settings is None else _varied(settings)) for settings in variants]
+    branches = retry(database, lambda: BranchTree.read(row)).branches
+    ends = {branch.follows for branch in branches}
+    return row, branches, [_walk(row, None if each is None else _varied(each), ends) for each in variants]
 
 
 def _varied(settings: WindowSettings) -> WindowSettings:
@@ -326,12 +337,12 @@ def _varied(settings: WindowSettings) -> WindowSettings:
     return cast(WindowSettings, {name: value for name, value in whole.items() if name in settings or name in REPLAYED})
 
 
-def _walk(conversation: Conversation, settings: WindowSettings | None) -> Walk:
+def _walk(conversation: Conversation, settings: WindowSettings | None, ends: Collection[int]) -> Walk:
     if settings is None:
         return RecordedWalk(window_of(conversation))
     variant = copy(conversation)
     apply_window_settings(variant, settings)
-    return SimulatedWalk(window_of(variant))
+    return SimulatedWalk(window_of(variant), ends)
 
 
 _UNREAD = CustomMessage({})
@@ -562,9 +573,16 @@ class SimulatedWalk(Walk):
     It does not apply what the original window did.
     """
 
-    def __init__(self, window: Window) -> None:
+    def __init__(self, window: Window, ends: Collection[int]) -> None:
+        """Args:
+        window: the window.
+        ends: the positions to which the conversation goes back.
+        """
         super().__init__(window)
         self._retained = self._new([])
+        self._memories: dict[int, list[PastEntry]] = dict.fromkeys(ends, [])
+        """The memory when each of ``ends`` was the last position of the current branch."""
+        self._end = NOTHING
         # The position of the tool result that each placeholder of the record replaces.
         self._originals: dict[int, int] = {}
 
@@ -586,7 +604,9 @@ class SimulatedWalk(Walk):
         if any(not holds for _, holds in version.pinned):
             self._retained.evict()
         summary = next((past for past in given if past.origin == Origin.SUMMARY), None)
-        if summary is not None and not version.is_rewrite:
+        if version.goes_back_to is not None:
+            self._go_back(version.goes_back_to, given)
+        elif summary is not None and not version.is_rewrite:
             gone = {past.position for past, reason in version.gone if reason == EvictionReason.SUMMARIZED}
             self._summarise(summary, gone)
         elif version.is_rewrite:
@@ -601,6 +621,35 @@ class SimulatedWalk(Walk):
         elif placeholders:
             self._clear_tool_results(placeholders)
         self._settle()
+        self._remember(version)
+
+    def _remember(self, version: Version) -> None:
+        """Remember the memory at the positions to which the conversation goes back."""
+        places = [past.position for past in version.added]
+        self._end = places[-1] if places else self._end if version.goes_back_to is None else version.goes_back_to
+        for end in self._memories.keys() & {self._end, *places}:
+            self._memories[end] = [copy(entry) for entry in self._retained.entries() if entry.past.position <= end]
+
+    def _go_back(self, end: int, given: list[PastMessage]) -> None:
+        """Make the memory what it was when ``end`` was the last position.
+
+        Args:
+            end: the position.
+            given: the messages that the record restored.
+        """
+        restored = {past.covers_from: past for past in given if past.origin == Origin.RESTORED}
+        present = {entry.past.position: entry for entry in self._retained.entries()}
+        entries = []
+        for past in self._memories[end]:
+            entry = present.get(past.past.position)
+            if entry is None or entry.is_placeholder != past.is_placeholder:
+                entry = copy(past)
+            if (again := restored.get(entry.past.position)) is not None:
+                self._originals[again.position] = entry.past.position
+                entry.past = entry.past._replace(evicted_in=again.evicted_in)
+            entries.append(entry)
+        self._replace(entries)
+        self._retained.evict()
 
     def _rewrite(self, given: list[PastMessage], left_out: set[int], pinned: set[int]) -> None:
         gone = {self._original(position) for position in left_out}

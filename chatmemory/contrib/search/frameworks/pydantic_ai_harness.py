@@ -21,8 +21,9 @@ from pydantic_ai_harness.step_persistence import RunRecord
 from chatmemory.contrib.search.recall import Scope
 from chatmemory.core.asynchronous import as_async_read
 from chatmemory.core.messages import AiMessage, UserMessage
-from chatmemory.database.reading import read_in_parts, rows_of
+from chatmemory.database.reading import read_in_parts
 from chatmemory.formats.pydantic_ai import model_message
+from chatmemory.models.branch import current_rows
 
 
 class DjangoHistorySource:
@@ -53,11 +54,12 @@ class DjangoHistorySource:
         conversation = next((row for row in rows if str(row.pk) == run_id), None)
         if conversation is None:
             return []
-        evicted = rows_of(conversation).history().filter(evicted_in__isnull=False, type__in=("USER", "AI"))
+        said = current_rows(conversation).history()
+        evicted = said.filter(evicted_in__isnull=False, type__in=("USER", "AI"))
         return [
-            model_message(said, row.created_at)
+            model_message(text, row.created_at)
             for row in read_in_parts(evicted)
-            if (said := _text_alone(row.message)) is not None
+            if (text := _text_alone(row.message)) is not None
         ]
 
 
