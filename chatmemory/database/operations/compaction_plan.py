@@ -523,15 +523,19 @@ def uncovered(conversation: Conversation) -> MessageQuerySet:
 def _read_evicted(conversation: Conversation, before: int, latest: Message | None) -> Iterator[Message]:
     """Yield the messages before a position that no summary covers, read only as far as they are needed."""
     older, newer = _evicted(conversation, latest)
-    rows, begin = current_rows(conversation), conversation.compacted_to
+    begin, is_restored = conversation.compacted_to, Q(origin=Origin.RESTORED)
+    rows = current_rows(conversation)
+    restored = rows.filter(older | newer, is_restored, covers_from__lt=before).order_by("covers_from")
+    said = _read_said(rows.exclude(is_restored), older, newer, begin, before)
+    yield from merge(said, restored, key=attrgetter("place"))
+
+
+def _read_said(rows: MessageQuerySet, older: Q, newer: Q, begin: int, before: int) -> Iterator[Message]:
     # Found by when they left: those before ``begin`` may be very many, and few of them left since the latest summary.
     since = rows.filter(older).alias(at=F("position") + 0).filter(at__lt=min(begin, before))
     for part in chunks(sorted(since.values_list("position", flat=True))):
         yield from read_in_parts(rows.filter(position__range=(part[0], part[-1]), position__in=part))
-    is_restored = Q(origin=Origin.RESTORED)
-    said = read_in_parts(rows.filter(newer, ~is_restored, position__lt=before), after=begin - 1)
-    restored = rows.filter(newer, is_restored, covers_from__gte=begin, covers_from__lt=before).order_by("covers_from")
-    yield from merge(said, restored, key=attrgetter("place"))
+    yield from read_in_parts(rows.filter(newer, position__lt=before), after=begin - 1)
 
 
 def _evicted(conversation: Conversation, latest: Message | None) -> tuple[Q, Q]:
@@ -540,7 +544,8 @@ def _evicted(conversation: Conversation, latest: Message | None) -> tuple[Q, Q]:
     Each is found by an index of its own, however long the history is.
     """
     its = Q(conversation=conversation)  # in each condition, so that each has an index
-    is_new = its & Q(position__gte=conversation.compacted_to)
+    begin = conversation.compacted_to
+    is_new = its & Q(position__gte=begin) & (~Q(origin=Origin.RESTORED) | Q(covers_from__gte=begin))
     newer = current_rows(conversation).filter(is_new)
     is_summary, is_taken_out = Q(origin=Origin.SUMMARY), _STANDS_FOR_RESULT & Q(eviction_reason__in=_TAKEN_OUT)
     found = list(newer.filter(is_summary | is_taken_out).values_list("origin", "added_in", "covers_from"))

@@ -31,7 +31,7 @@ from chatmemory.core.window import RULES, SETTINGS, Window, WindowKind, WindowRu
 from chatmemory.database.connections import retry
 from chatmemory.database.reading import is_answer, requests_among, rows_of
 from chatmemory.database.stored_windows import apply_window_settings, check_window_settings, window_of
-from chatmemory.models import ORDER_STEP, Branch, Conversation, Origin, WindowSettings
+from chatmemory.models import ORDER_STEP, STAND_INS, Branch, Conversation, Origin, WindowSettings
 from chatmemory.models.branch import NOTHING, BranchTree
 from chatmemory.models.message import OPEN, pins_until
 
@@ -548,6 +548,21 @@ class RecordedWalk(Walk):
         return self._memory[index] if index < len(self._memory) else None
 
     def _apply(self, version: Version) -> None:
+        if version.goes_back_to is None:
+            self._apply_rows(version)
+            return
+        before, intact = [_text_of(entry) for entry in self._memory], self._intact
+        systems = [_text_of(entry) for entry in self._system_messages]
+        self._apply_rows(version)
+        self._intact = intact  # a restored message reads like the one that had left
+        after = [_text_of(entry) for entry in self._memory]
+        if systems != [_text_of(entry) for entry in self._system_messages]:
+            self._touch(_ANOTHER_SYSTEM_MESSAGE)
+        elif before != after[: len(before)]:
+            pairs = enumerate(zip(before, after, strict=False))
+            self._touch(next((index for index, (one, other) in pairs if one != other), min(len(before), len(after))))
+
+    def _apply_rows(self, version: Version) -> None:
         for past in version.added:
             entry = self._by_position[past.position] = entry_of(past, self._window)
             if past.covers_from in self._by_position and entry.is_placeholder:
@@ -566,6 +581,14 @@ class RecordedWalk(Walk):
             self._counts["evictions"] += reason in _EVICTED
 
 
+def _text_of(entry: PastEntry) -> tuple[str, int | None]:
+    """Return a key that is equal for a message and its restored copies."""
+    past = entry.past
+    if past.origin == Origin.RESTORED:
+        return Origin.SAID, past.covers_from
+    return past.origin, past.covers_from if past.origin in STAND_INS else past.position
+
+
 class SimulatedWalk(Walk):
     """The memory as another window would have bounded it.
 
@@ -580,7 +603,7 @@ class SimulatedWalk(Walk):
         """
         super().__init__(window)
         self._retained = self._new([])
-        self._memories: dict[int, list[PastEntry]] = dict.fromkeys(ends, [])
+        self._memories: dict[int, list[PastEntry]] = {end: [] for end in ends}
         """The memory when each of ``ends`` was the last position of the current branch."""
         self._end = NOTHING
         # The position of the tool result that each placeholder of the record replaces.
