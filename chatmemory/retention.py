@@ -148,8 +148,9 @@ apurge_evicted = as_async_iterator(purge_evicted)
 def _evicted(conversation: Conversation, before: datetime) -> MessageQuerySet:
     """Return the messages that were evicted before ``before``, except those of which the memory contains a copy."""
     rows = rows_of(conversation)
-    copies = rows.retained().filter(origin=Origin.COPY, covers_from=OuterRef("position")).order_by()
-    is_copied = Q(Exists(copies), eviction_reason=EvictionReason.REWRITTEN.value)
+    copies = rows.retained().filter(covers_from=OuterRef("position")).order_by()
+    is_copied = Q(Exists(copies.filter(origin=Origin.COPY)), eviction_reason=EvictionReason.REWRITTEN.value)
+    is_copied |= Q(Exists(copies.filter(origin=Origin.RESTORED)))
     return rows.filter(~is_copied, evicted_in__isnull=False, evicted_at__lt=before)
 
 

@@ -22,7 +22,16 @@ from chatmemory.database.change import Change, Target
 from chatmemory.database.idempotency import scope_of
 from chatmemory.database.operations.replay import HAS_CALLS
 from chatmemory.database.reading import NOT_AT_THE_END, ROWS_AT_ONCE, chunks, in_parts, on_primary, pages
-from chatmemory.models import EVICTION_REASONS, OWNER_SCOPE, STAND_INS, Conversation, IdempotencyKey, Message, Origin
+from chatmemory.models import (
+    EVICTION_REASONS,
+    OWNER_SCOPE,
+    STAND_INS,
+    Branch,
+    Conversation,
+    IdempotencyKey,
+    Message,
+    Origin,
+)
 from chatmemory.models.message import last_pin_change, problem_of_pins
 
 _RETAINED = Q(evicted_in__isnull=True)
@@ -230,7 +239,8 @@ def _examine_placeholders(by_key: dict[UUID, Conversation], rows: QuerySet[Messa
         evicted_in=OuterRef("added_in"),
         eviction_reason=EvictionReason.TOOL_CLEARED.value,
     )
-    wrong = rows.filter(~Exists(cleared), conversation__in=whole, origin=Origin.CLEARED)
+    restored = Branch.objects.using(rows.db).filter(conversation=OuterRef("conversation"), version=OuterRef("added_in"))
+    wrong = rows.filter(~Exists(cleared), ~Exists(restored), conversation__in=whole, origin=Origin.CLEARED)
     for key, count in wrong.values_list("conversation_id").annotate(Count("pk")):
         expected = "each for a tool result that was cleared in the same version"
         yield _finding(by_key[key], "placeholders", expected, f"{count} for none")

@@ -13,12 +13,13 @@ from chatmemory.database.idempotency import fingerprint
 from chatmemory.database.operations.compaction_plan import TAKEN_IN
 from chatmemory.database.reading import chunks, rows_of
 from chatmemory.models import Compaction, Conversation, Message, Origin
+from chatmemory.models.branch import BranchTree
 
 _MOST_NOTED = 20
 """The maximum number of erased summaries to remember. A client that restores one has usually read the last."""
 
-_Source = tuple[int, int | None, str]
-"""The position of an evicted message, the version in which it was evicted, and the reason."""
+_Source = tuple[int, int, int | None, str]
+"""The position of an evicted row, its ``place``, the version in which it was evicted, and the reason."""
 
 
 def erase_summaries(conversation: Conversation, keys: Sequence[int]) -> int:
@@ -38,15 +39,18 @@ def erase_summaries(conversation: Conversation, keys: Sequence[int]) -> int:
     summaries = list(rows_of(conversation).filter(origin=Origin.SUMMARY).defer("text", "payload", "native"))
     if not summaries:
         return 0
-    sources = _sources(conversation, keys)
+    sources, tree = _sources(conversation, keys), BranchTree.read(conversation)
     summaries.sort(key=lambda row: row.position)
     gone: list[Message] = []
     for row in summaries:
-        if any(_was_made_from(row, source) for source in sources) or any(_took_in(row, earlier) for earlier in gone):
+        is_made_from = any(_was_made_from(row, source, tree) for source in sources)
+        if is_made_from or any(_took_in(row, earlier, tree) for earlier in gone):
             gone.append(row)
     if not gone:
         return 0
-    _go_back(conversation, summaries, {row.pk for row in gone})
+    current = [row for row in summaries if tree.leads_to(row.position, tree.end)]
+    if current:
+        _go_back(conversation, current, {row.pk for row in gone})
     for chunk in chunks([row.pk for row in gone]):
         erased = rows_of(conversation).filter(pk__in=chunk)
         _note(conversation, [fingerprint(text) for text in erased.order_by("position").values_list("text", flat=True)])
@@ -105,25 +109,28 @@ def _sources(conversation: Conversation, keys: Sequence[int]) -> list[_Source]:
     found: list[_Source] = []
     for chunk in chunks(list(keys)):
         rows = rows_of(conversation).filter(pk__in=chunk).exclude(origin=Origin.SUMMARY)
-        found += rows.values_list("position", "evicted_in", "eviction_reason")
+        for row in rows.only("position", "origin", "covers_from", "evicted_in", "eviction_reason"):
+            found.append((row.position, row.place, row.evicted_in, row.eviction_reason))
     return found
 
 
-def _was_made_from(summary: Message, source: _Source) -> bool:
+def _was_made_from(summary: Message, source: _Source, tree: BranchTree) -> bool:
     """Return whether a summary may contain the text of a message."""
-    position, left, reason = source
+    position, place, left, reason = source
     first, last = _range_of(summary)
-    return first <= position <= last and _may_be_in(summary, left, reason)
+    is_in_range = first <= place <= last and _may_be_in(summary, left, reason)
+    return is_in_range and tree.leads_to(position, summary.position)
 
 
-def _took_in(summary: Message, earlier: Message) -> bool:
+def _took_in(summary: Message, earlier: Message, tree: BranchTree) -> bool:
     """Return whether a summary may contain the text of an earlier summary.
 
     It does not contain one that was removed before, unless a rewrite restored it: then the ranges are the same.
     """
     (first, last), (begin, end) = _range_of(summary), _range_of(earlier)
     was_there = _may_be_in(summary, earlier.evicted_in, earlier.eviction_reason)
-    return (first, last) == (begin, end) or (first <= begin and end <= last and was_there)
+    took_in = (first, last) == (begin, end) or (first <= begin and end <= last and was_there)
+    return took_in and tree.leads_to(earlier.position, summary.position)
 
 
 def _may_be_in(summary: Message, left: int | None, reason: str) -> bool:
