@@ -109,8 +109,8 @@ def _sources(conversation: Conversation, keys: Sequence[int]) -> list[_Source]:
     found: list[_Source] = []
     for chunk in chunks(list(keys)):
         rows = rows_of(conversation).filter(pk__in=chunk).exclude(origin=Origin.SUMMARY)
-        for row in rows.only("position", "origin", "covers_from", "evicted_in", "eviction_reason"):
-            found.append((row.position, row.place, row.evicted_in, row.eviction_reason))
+        few = rows.only("position", "origin", "covers_from", "evicted_in", "eviction_reason")
+        found += [(row.position, row.place, row.evicted_in, row.eviction_reason) for row in few]
     return found
 
 
