@@ -38,6 +38,7 @@ from chatmemory.database.idempotency import note_answer, places
 from chatmemory.database.new_messages import NewMessages
 from chatmemory.database.reading import MemoryBound, is_answer, pages, rows_of
 from chatmemory.models import Conversation, Origin, WrittenBy
+from chatmemory.models.branch import on_current_branch
 from chatmemory.signals import answer_stored
 from chatmemory.stores import DjangoChatMemoryStore
 
@@ -418,7 +419,11 @@ class ConversationLease(Lease):
         database, owner = self._key.database, self._added_to.owner_id
         # Who anonymises a conversation, or gives it away, changes its owner.
         untitled = Conversation.objects.using(database).filter(pk=self._added_to.pk, owner=owner, title="")
-        said = self._added_to.messages.using(database).history().filter(type__in=("USER", "AI"))
+        said = (
+            self._added_to.messages.using(database)
+            .history()
+            .filter(on_current_branch(self._added_to), type__in=("USER", "AI"))
+        )
         try:
             if not retry(database, untitled.exists):
                 return

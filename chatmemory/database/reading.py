@@ -25,6 +25,7 @@ from chatmemory.core.messages import ChatMessage, ChatMessageType
 from chatmemory.database.connections import retry
 from chatmemory.formats.registry import message_format
 from chatmemory.models import ORDER_STEP, Conversation, ConversationQuerySet, Message, MessageQuerySet, Origin
+from chatmemory.models.branch import PLACE, on_current_branch
 from chatmemory.models.conversation import alias_for_writes
 from chatmemory.signals import memory_repaired
 
@@ -136,9 +137,12 @@ def last_words(conversations: Sequence[Conversation]) -> dict[Any, str]:
         return {}
     ends = [Q(conversation=each.pk, position__gte=max(0, each.next_position - _END)) for each in conversations]
     rows = Message.objects.using(conversations[0]._state.db).filter(
-        Q(*ends, _connector=Q.OR), type__in=(ChatMessageType.USER.value, ChatMessageType.AI.value), origin=Origin.SAID
+        Q(*ends, _connector=Q.OR),
+        on_current_branch(),
+        type__in=(ChatMessageType.USER.value, ChatMessageType.AI.value),
+        origin__in=(Origin.SAID, Origin.RESTORED),
     )
-    texts = rows.exclude(text="").order_by("position").values_list("conversation_id", Left("text", WORDS_READ))
+    texts = rows.exclude(text="").order_by(PLACE).values_list("conversation_id", Left("text", WORDS_READ))
     return dict(texts)
 
 

@@ -123,6 +123,9 @@ class BranchTree:
         return any(branch.start <= position <= last for branch, last in self.path(end))
 
 
+PLACE = Case(When(origin=Origin.RESTORED, then=F("covers_from")), default=F("position"))
+"""``Message.place``, in the database."""
+
 _CONVERSATION = OuterRef("conversation")
 
 

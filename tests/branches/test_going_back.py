@@ -23,6 +23,7 @@ from chatmemory import (
 from chatmemory.assistant import Assistant, ConversationBusyError
 from chatmemory.branches.going_back import HistoryNotKeptError
 from chatmemory.core.exceptions import IdempotencyConflictError, InvalidValueError
+from chatmemory.database.reading import last_words
 from chatmemory.models import Branch, Conversation
 from chatmemory.signals import memory_rewritten, messages_added, messages_evicted
 from chatmemory.verification import verify
@@ -253,9 +254,9 @@ class TestRefusals:
 
     def test_a_rollback_restores_the_object(self) -> None:
         conversation = talk()
-        with pytest.raises(ZeroDivisionError), transaction.atomic():
+        with transaction.atomic():
             conversation.edit(2, UserMessage("x"))
-            raise ZeroDivisionError
+            transaction.set_rollback(True)
         assert conversation.version == 6
         conversation.memory.add(UserMessage("Hi"))
         assert list(verify()) == []
@@ -465,3 +466,17 @@ def test_writers_at_once_lose_nothing_and_break_nothing() -> None:
     for position in tree.parents:
         conversation.switch(position)
         assert position in conversation.tree().path()
+
+
+class TestLastWords:
+    def test_of_the_current_branch(self) -> None:
+        conversation = talk(2)
+        conversation.edit(2, UserMessage("second"))
+        assert last_words([conversation]) == {conversation.pk: "second"}
+        conversation.switch(3)
+        assert last_words([conversation]) == {conversation.pk: "answer 1"}
+
+    def test_what_returns_at_the_start_is_not_last(self) -> None:
+        conversation = talk(4, limit=2)
+        conversation.rewind(before=4)
+        assert last_words([conversation]) == {conversation.pk: "answer 1"}

@@ -249,7 +249,7 @@ def _rows_behind(conversation: Conversation, rows: Sequence[Message]) -> dict[Ke
     standing = {
         row.covers_from: row
         for row in rows
-        if row.origin in (Origin.CLEARED, Origin.COPY)
+        if row.origin in (Origin.CLEARED, Origin.COPY, Origin.RESTORED)
         and row.covers_from == row.covers_to
         and row.native_of(FRAMEWORK) is None
     }
