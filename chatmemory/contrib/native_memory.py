@@ -10,7 +10,7 @@ from dataclasses import replace
 from inspect import unwrap
 from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, cast
 
-from django.db import connections, router
+from django.db import connections, router, transaction
 from django.db.models import F, Q
 
 from chatmemory.conf import setting
@@ -151,6 +151,15 @@ class NativeMemory:
         except Conversation.DoesNotExist:
             return
 
+    def _at_once(self, work: Callable[[], T]) -> T:
+        """Do several changes in one transaction."""
+
+        def transact() -> T:
+            with transaction.atomic(using=self.database):
+                return work()
+
+        return retry(self.database, transact)
+
     def _target(self, *, create: bool = True) -> Target:
         def new() -> Conversation:
             return Conversation(owner=self._owner, memory_id=self._memory_id, **self._settings)
@@ -260,7 +269,7 @@ def valid_among(rows: Iterable[Message], history: MessageQuerySet | None) -> Ite
         elif isinstance(message, ToolExecutionResultMessage):
             id = message.id if ids is None else ids.id_answered_by(message)
             if id not in names and history is not None:
-                cut = _was_cut(history) if cut is None else cut
+                cut = was_cut(history) if cut is None else cut
                 if cut:
                     continue
             name = names.get(id) if message.tool_name is None else message.tool_name
@@ -288,7 +297,12 @@ def _call_ids(row: Message) -> CallIds:
     return CallIds(lambda number: f"call_{row.place}_{number}", keep_empty=True)
 
 
-def _was_cut(history: MessageQuerySet) -> bool:
+def was_cut(history: MessageQuerySet) -> bool:
+    """Return whether the memory has lost the start of what was said, so that a call may be missing.
+
+    Args:
+        history: all rows of the conversation.
+    """
     if not setting("KEEP_HISTORY"):
         return True  # it cannot be known any more
     # Nor can it be known of messages that were purged.

@@ -30,10 +30,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import starmap
-from typing import Any, TypeVar, Unpack
+from typing import Any, Unpack
 
 from asgiref.sync import sync_to_async
-from django.db import router, transaction
+from django.db import router
 from django.db.models import Exists, OuterRef, Q
 
 from chatmemory.contrib.native_memory import (
@@ -68,8 +68,6 @@ with extra("llama-index"):
     from chatmemory.contrib.llama_index.messages import FRAMEWORK, form_of, from_row, to_chat_message
 
 __all__ = ["DjangoAsyncChatStore", "DjangoChatStore"]
-
-T = TypeVar("T")
 
 _Valid = tuple[Message, CoreMessage]
 """A row with its message, see ``valid_among``."""
@@ -190,15 +188,6 @@ class _Memory(NativeMemory):
             return [from_row(row, message) for row, message in self._at_once(work)]
         except Conversation.DoesNotExist:
             return []
-
-    def _at_once(self, work: Callable[[], T]) -> T:
-        """Do several changes in one transaction."""
-
-        def transact() -> T:
-            with transaction.atomic(using=self.database):
-                return work()
-
-        return retry(self.database, transact)
 
 
 def _said(messages: Sequence[ChatMessage]) -> tuple[list[Any], list[Any]]:
