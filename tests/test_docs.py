@@ -14,6 +14,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from agent_framework import Message
+from asgiref.sync import async_to_sync
 from django.core.management import call_command, load_command_class
 from django.dispatch import Signal
 from django.test import Client
@@ -24,6 +26,7 @@ from chatmemory.core.entries import EvictionReason
 from chatmemory.core.exceptions import CODES
 from chatmemory.models import Conversation
 from demo_project.sample_loading import load_sample, read_samples
+from tests.support.agent_framework_client import ScriptedClient
 from tests.support.api import post, url, user_message
 from tests.support.chat_completions import chat_completions
 from tests.support.factories import ConversationFactory, UserFactory
@@ -106,6 +109,11 @@ def check_frameworks(namespace: dict[str, Any], printed: str, asked: list[Any]) 
     assert langchain.startswith("[HumanMessage(content='Hi! My name is Ann.'")
     assert llama_index.startswith("[ChatMessage(role=<MessageRole.USER: 'user'>")
     assert {"answer", "answer_sync"} <= namespace.keys()
+    client = ScriptedClient(Message("assistant", ["Which one?"]))
+    assert async_to_sync(namespace["answer_in_session"])(client, None, "Tea, please.") == "Which one?"
+    assert [message.text for message in client.got[0]] == ["Hi! My name is Ann.", "Tea, please."]
+    told = Conversation.objects.get(memory_id="support").messages.history()
+    assert [row.text for row in told] == ["Hi! My name is Ann.", "Tea, please.", "Which one?"]
 
 
 def check_langchain4j(namespace: dict[str, Any], printed: str, asked: list[Any]) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from agent_framework import Content
+from agent_framework import Message as FrameworkMessage
 from asgiref.sync import async_to_sync
 from langchain_core import messages as lc
 from langgraph.graph import START, MessagesState, StateGraph
@@ -17,6 +19,8 @@ from pydantic_ai import messages as pa
 from rest_framework.test import APIClient
 
 from chatmemory import AiMessage, SystemMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
+from chatmemory.contrib.agent_framework import DjangoHistoryProvider
+from chatmemory.contrib.agent_framework import messages as agent_framework
 from chatmemory.contrib.langchain import DjangoChatMessageHistory
 from chatmemory.contrib.langchain import messages as langchain
 from chatmemory.contrib.langgraph.saver import DjangoSaver
@@ -36,6 +40,7 @@ ID = "across"
 
 # Under these names the rows of every earlier version keep native forms; under another one they would not be found.
 FRAMEWORKS = {
+    agent_framework.FRAMEWORK: "agent-framework",
     langchain.FRAMEWORK: "langchain",
     llama_index.FRAMEWORK: "llama-index",
     agents_items.FRAMEWORK: "openai_agents",
@@ -168,6 +173,25 @@ def _write_llama_index(owner: Any, said: Told = TOLD) -> None:
         store.add_message(ID, message)
 
 
+def _write_agent_framework(owner: Any, said: Told = TOLD) -> None:
+    def call(id: str, name: str, given: dict[str, Any]) -> Content:
+        return Content.from_function_call(id, name, arguments=given)
+
+    def result(told: tuple[Any, ...]) -> Content:
+        return Content.from_function_result(told[1], result=told[3])
+
+    messages = [
+        FrameworkMessage("system", [said[0][1]]),
+        FrameworkMessage("user", [said[1][1]]),
+        FrameworkMessage("assistant", [said[2][1], *_calls(said[2], call)], message_id="m1"),
+        FrameworkMessage("tool", list(map(result, said[3:5]))),
+        FrameworkMessage("assistant", [said[5][1]]),
+        FrameworkMessage("user", [said[6][1]]),
+        FrameworkMessage("assistant", [said[7][1]]),
+    ]
+    asyncio.run(DjangoHistoryProvider(owner).save_messages(ID, messages))
+
+
 def _arguments(given: Any) -> Any:
     return json.loads(given) if isinstance(given, str) else given
 
@@ -279,6 +303,22 @@ def _read_llama_index_async(owner: Any) -> Told:
     return _told_by_llama_index(asyncio.run(DjangoAsyncChatStore(owner).get_messages(ID)))
 
 
+def _read_agent_framework(owner: Any) -> Told:
+    told: Told = []
+    names: dict[Any, Any] = {}
+    for message in asyncio.run(DjangoHistoryProvider(owner).get_messages(ID)):
+        calls = [content for content in message.contents if content.type == "function_call"]
+        if calls:
+            names |= {call.call_id: call.name for call in calls}
+            found = [(call.call_id, call.name, call.parse_arguments()) for call in calls]
+            told.append(("calls", message.text, *found))
+        elif message.role == "tool":
+            told += [("result", one.call_id, names[one.call_id], one.result) for one in message.contents]
+        else:
+            told.append(("answer" if message.role == "assistant" else message.role, message.text))
+    return told
+
+
 def _read_rest(owner: Any) -> Told:
     client = APIClient()
     client.force_login(owner)
@@ -299,7 +339,15 @@ def _read_rest(owner: Any) -> Told:
     return told
 
 
-WRITERS = [_write_core, _write_langchain, _write_langgraph, _write_agents, _write_pydantic_ai, _write_llama_index]
+WRITERS = [
+    _write_core,
+    _write_langchain,
+    _write_langgraph,
+    _write_agents,
+    _write_pydantic_ai,
+    _write_llama_index,
+    _write_agent_framework,
+]
 READERS = [
     _read_core,
     _read_rest,
@@ -309,6 +357,7 @@ READERS = [
     _read_pydantic_ai,
     _read_llama_index,
     _read_llama_index_async,
+    _read_agent_framework,
 ]
 
 
@@ -331,6 +380,7 @@ ADAPTERS = {
     "openai_agents": (_write_agents, [_read_agents]),
     "pydantic_ai": (_write_pydantic_ai, [_read_pydantic_ai]),
     "llama-index": (_write_llama_index, [_read_llama_index, _read_llama_index_async]),
+    "agent-framework": (_write_agent_framework, [_read_agent_framework]),
 }
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from agent_framework import Content
+from agent_framework import Message as FrameworkMessage
 from asgiref.sync import async_to_sync
 from langchain_core import messages as lc
 from llama_index.core.base.llms import types as li
@@ -12,6 +14,7 @@ from llama_index.core.storage.chat_store.base_db import MessageStatus
 from pydantic_ai import messages as pa
 
 from chatmemory import AiMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
+from chatmemory.contrib.agent_framework import DjangoHistoryProvider
 from chatmemory.contrib.langchain import DjangoChatMessageHistory
 from chatmemory.contrib.langgraph.saver import DjangoSaver
 from chatmemory.contrib.llama_index import DjangoAsyncChatStore, DjangoChatStore
@@ -151,7 +154,33 @@ class PydanticAi:
         return [(part.tool_call_id, str(part.content), part.outcome == "failed") for part in found]
 
 
-@pytest.fixture(params=[LangChain, LangGraph, LlamaIndex, OpenAiAgents, PydanticAi])
+class AgentFramework:
+    has_errors = True
+
+    def __init__(self) -> None:
+        self.history = DjangoHistoryProvider(**WINDOW)
+
+    def turn(self, id: str, text: str, *, is_error: bool = False) -> list[FrameworkMessage]:
+        result = Content.from_function_result(id, result=text, exception="boom" if is_error else None)
+        return [
+            FrameworkMessage("user", [f"Q {id}"]),
+            FrameworkMessage("assistant", [Content.from_function_call(id, "look_up", arguments="{}")]),
+            FrameworkMessage("tool", [result], additional_properties={"a": 1}),
+            FrameworkMessage("assistant", [f"A {id}"]),
+        ]
+
+    def add(self, messages: list[Any]) -> None:
+        async_to_sync(self.history.save_messages)(ID, messages)
+
+    def read(self) -> list[Any]:
+        return [message.to_dict() for message in async_to_sync(self.history.get_messages)(ID)]
+
+    def results(self) -> list[Result]:
+        found = [content for message in self.read() if message["role"] == "tool" for content in message["contents"]]
+        return [(one["call_id"], one["result"], "exception" in one) for one in found]
+
+
+@pytest.fixture(params=[LangChain, LangGraph, LlamaIndex, OpenAiAgents, PydanticAi, AgentFramework])
 def adapter(request: Any) -> Any:
     yield request.param()
     assert list(verify()) == []

@@ -6,11 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from agent_framework import Message as FrameworkMessage
 from asgiref.sync import async_to_sync
 from langgraph.checkpoint.base import empty_checkpoint
 from llama_index.core.base.llms.types import ChatMessage as LlamaMessage
 
 from chatmemory import MessageWindowChatMemory, UserMessage
+from chatmemory.contrib.agent_framework import DjangoHistoryProvider
 from chatmemory.contrib.langchain import DjangoChatMessageHistory
 from chatmemory.contrib.langgraph.saver import DjangoSaver
 from chatmemory.contrib.llama_index import DjangoAsyncChatStore, DjangoChatStore
@@ -33,6 +35,10 @@ def _memory(id: Any) -> MessageWindowChatMemory:
 
 
 USES: dict[str, Callable[[Any], object]] = {
+    "Agent Framework, get": lambda id: async_to_sync(DjangoHistoryProvider().get_messages)(id),
+    "Agent Framework, save": lambda id: async_to_sync(DjangoHistoryProvider().save_messages)(
+        id, [FrameworkMessage("user", ["Hi"])]
+    ),
     "LangChain": DjangoChatMessageHistory,
     "OpenAI Agents": DjangoSession,
     "Pydantic AI": DjangoMessageHistory,

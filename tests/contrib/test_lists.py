@@ -9,6 +9,7 @@ import pytest
 from asgiref.sync import async_to_sync
 
 from chatmemory import InMemoryChatMemoryStore, SingleSlotChatMemoryStore, UserMessage, messages_to_json
+from chatmemory.contrib.agent_framework import DjangoHistoryProvider
 from chatmemory.contrib.langchain import DjangoChatMessageHistory
 from chatmemory.contrib.langgraph.models import Checkpoint
 from chatmemory.contrib.langgraph.saver import DjangoSaver
@@ -42,6 +43,7 @@ TAKERS: dict[str, Callable[[Any], object]] = {
     "to_anthropic": to_anthropic,
     "to_gemini": to_gemini,
     "to_responses": to_responses,
+    "Agent Framework": lambda given: async_to_sync(DjangoHistoryProvider().save_messages)("x", given),
     "LangChain": lambda given: DjangoChatMessageHistory("x").add_messages(given),
     "LlamaIndex, set": lambda given: DjangoChatStore().set_messages("x", given),
     "LlamaIndex, set, async": lambda given: async_to_sync(DjangoAsyncChatStore().set_messages)("x", given),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from chatmemory import UserMessage
+from chatmemory.contrib.agent_framework import DjangoHistoryProvider
 from chatmemory.contrib.langchain import DjangoChatMessageHistory
 from chatmemory.contrib.langgraph.saver import DjangoSaver
 from chatmemory.contrib.llama_index import DjangoAsyncChatStore, DjangoChatStore
@@ -24,6 +25,7 @@ MAKERS: list[Callable[..., Any]] = [
     DjangoChatStore,
     DjangoAsyncChatStore,
     DjangoSaver,
+    DjangoHistoryProvider,
 ]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from agent_framework import Content
+from agent_framework import Message as FrameworkMessage
 from agents.models.chatcmpl_converter import Converter
 from asgiref.sync import async_to_sync
 from langchain_core import messages as lc
@@ -13,6 +15,7 @@ from openai.types.chat import ChatCompletionMessage
 from pydantic_ai import messages as pa
 
 from chatmemory import SystemMessage
+from chatmemory.contrib.agent_framework import DjangoHistoryProvider
 from chatmemory.contrib.langchain import DjangoChatMessageHistory
 from chatmemory.contrib.llama_index import DjangoAsyncChatStore, DjangoChatStore
 from chatmemory.contrib.openai_agents import DjangoSession
@@ -135,7 +138,26 @@ class PydanticAi:
         return [part.signature or "" for part in parts if isinstance(part, pa.ThinkingPart)]
 
 
-ADAPTERS = [LangChain, LangChainsOwnBlocks, LlamaIndex, LlamaIndexAsync, OpenAiAgents, PydanticAi]
+class AgentFramework:
+    def add(self, told: Told) -> None:
+        async_to_sync(DjangoHistoryProvider().save_messages)(ID, [self._message(*told)])
+
+    def _message(self, kind: str, text: str) -> FrameworkMessage:
+        match kind:
+            case "question":
+                return FrameworkMessage("user", [text])
+            case "result":
+                return FrameworkMessage("tool", [Content.from_function_result("a", result=text)])
+        thought = Content.from_text_reasoning(text="Hm.", protected_data=text)
+        calls = [Content.from_function_call("a", "now", arguments="{}")] if kind == "call" else []
+        return FrameworkMessage("assistant", [thought, "OK", *calls])
+
+    def signatures(self) -> list[str]:
+        found = async_to_sync(DjangoHistoryProvider().get_messages)(ID)
+        return [one.protected_data or "" for each in found for one in each.contents if one.type == "text_reasoning"]
+
+
+ADAPTERS = [LangChain, LangChainsOwnBlocks, LlamaIndex, LlamaIndexAsync, OpenAiAgents, PydanticAi, AgentFramework]
 
 
 @pytest.fixture(params=ADAPTERS)
@@ -200,3 +222,11 @@ def test_thinking_that_others_signed_stays(provider: str) -> None:
     history.add([pa.ModelResponse([pa.ThinkingPart("Hm.", id="rs", signature="1", provider_name=provider)])])
     history.add([pa.ModelRequest([pa.UserPromptPart("Go on")])])
     assert PydanticAi().signatures() == ["1"]
+
+
+def test_what_openai_signed_stays_with_agent_framework() -> None:
+    _conversation(2)
+    thought = Content.from_text_reasoning(id="rs_1", text="Hm.", protected_data="1")
+    told = [FrameworkMessage("user", ["Hi"]), FrameworkMessage("assistant", [thought, "OK"])]
+    async_to_sync(DjangoHistoryProvider().save_messages)(ID, [*told, FrameworkMessage("user", ["Go on"])])
+    assert AgentFramework().signatures() == ["1"]

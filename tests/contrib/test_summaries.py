@@ -18,11 +18,20 @@ from chatmemory.database.operations.compaction_plan import plan_compaction
 from chatmemory.models import Conversation
 from chatmemory.stores import DjangoChatMemoryStore
 from chatmemory.verification import verify
-from tests.contrib.test_full_windows import ID, WINDOW, LangChain, LangGraph, LlamaIndex, OpenAiAgents, PydanticAi
+from tests.contrib.test_full_windows import (
+    ID,
+    WINDOW,
+    AgentFramework,
+    LangChain,
+    LangGraph,
+    LlamaIndex,
+    OpenAiAgents,
+    PydanticAi,
+)
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-ADAPTERS = [LangChain, LangGraph, LlamaIndex, OpenAiAgents, PydanticAi]
+ADAPTERS = [LangChain, LangGraph, LlamaIndex, OpenAiAgents, PydanticAi, AgentFramework]
 SUMMARY = "<summary>\nThey looked things up.\n</summary>"
 
 

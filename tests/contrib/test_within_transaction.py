@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+from agent_framework import Message as FrameworkMessage
 from asgiref.sync import sync_to_async
 from django.db import connection, connections, transaction
 from django.db.transaction import TransactionManagementError
@@ -17,6 +18,7 @@ from pydantic_ai.messages import ModelRequest
 
 from chatmemory import AiMessage, MessageWindowChatMemory, ToolExecutionRequest, UserMessage
 from chatmemory.assistant import Assistant, Tool
+from chatmemory.contrib.agent_framework import DjangoHistoryProvider
 from chatmemory.contrib.langchain import DjangoChatMessageHistory
 from chatmemory.contrib.langgraph.saver import DjangoSaver
 from chatmemory.contrib.llama_index import DjangoAsyncChatStore, DjangoChatStore
@@ -61,6 +63,7 @@ CHANGES: dict[str, Change] = {
     "LlamaIndex": lambda _: DjangoChatStore().async_add_message("t", SAID),
     "LlamaIndex's Memory": lambda _: DjangoAsyncChatStore().add_messages("t", [SAID]),
     "Agents SDK": lambda _: DjangoSession("t").add_items([{"role": "user", "content": "Hi"}]),
+    "Agent Framework": lambda _: DjangoHistoryProvider().save_messages("t", [FrameworkMessage("user", ["Hi"])]),
     "Pydantic AI": lambda _: DjangoMessageHistory("t").aadd([ModelRequest.user_text_prompt("Hi")]),
 }
 if connection.vendor == "sqlite":  # there they wait one after the other, each as long as all of them elsewhere

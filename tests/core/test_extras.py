@@ -10,8 +10,8 @@ import importlib, os, sys
 
 os.environ["DJANGO_SETTINGS_MODULE"] = "demo_project.settings"
 for name in (
-    "agents", "anthropic", "google.adk", "google.genai", "langchain_core", "langgraph", "llama_index", "openai",
-    "pydantic_ai",
+    "agent_framework", "agents", "anthropic", "google.adk", "google.genai", "langchain_core", "langgraph",
+    "llama_index", "openai", "pydantic_ai",
 ):
     sys.modules[name] = None  # as if it were not installed
 
@@ -30,6 +30,7 @@ EXTRAS = {
     "chatmemory.assistant.gemini": "gemini",
     "chatmemory.assistant.openai": "openai",
     "chatmemory.assistant.pydantic_ai": "pydantic-ai",
+    "chatmemory.contrib.agent_framework": "agent-framework",
     "chatmemory.contrib.langchain": "langchain",
     "chatmemory.contrib.langgraph.saver": "langgraph",
     "chatmemory.contrib.llama_index": "llama-index",

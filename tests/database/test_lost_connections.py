@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from agent_framework import Message as FrameworkMessage
 from asgiref.sync import sync_to_async
 from django.db import Error, OperationalError, ProgrammingError, connection, connections, transaction
 from django.utils import timezone
@@ -23,6 +24,7 @@ from pydantic_ai.messages import ModelRequest, UserPromptPart
 
 from chatmemory import AiMessage, MessageWindowChatMemory, UserMessage
 from chatmemory.assistant import Assistant
+from chatmemory.contrib.agent_framework import DjangoHistoryProvider
 from chatmemory.contrib.langchain import DjangoChatMessageHistory
 from chatmemory.contrib.langgraph.saver import DjangoSaver
 from chatmemory.contrib.llama_index import DjangoAsyncChatStore, DjangoChatStore
@@ -197,6 +199,15 @@ def _openai_agents() -> Calls:
     }
 
 
+def _agent_framework() -> Calls:
+    history, said = DjangoHistoryProvider(), FrameworkMessage("user", ["Hi"])
+    asyncio.run(history.save_messages(ID, [said]))
+    return {
+        "get_messages": partial(history.get_messages, ID),
+        "save_messages": partial(history.save_messages, ID, [said]),
+    }
+
+
 def _pydantic_ai() -> Calls:
     history, said = DjangoMessageHistory(ID), ModelRequest([UserPromptPart("Hi")])
     history.add([said])
@@ -234,6 +245,7 @@ DOORS: dict[str, Callable[[], Calls]] = {
     "LlamaIndex": _llama_index,
     "LlamaIndex, async": _llama_index_async,
     "Agents SDK": _openai_agents,
+    "Agent Framework": _agent_framework,
     "Pydantic AI": _pydantic_ai,
     "maintenance": _maintenance,
 }
