@@ -35,7 +35,7 @@ from chatmemory.admin.lists import (
 from chatmemory.admin.views.staff_pages import record_list
 from chatmemory.capabilities import hooks
 from chatmemory.database.reading import display_titles
-from chatmemory.models import PINNED, Conversation, Message, MessageQuerySet
+from chatmemory.models import PINNED, Conversation, Message, MessageQuerySet, Origin
 
 # Longer payloads hold media; the list does not read them to show what they are.
 _LONGEST_READ = 10_000
@@ -88,6 +88,13 @@ class MessageList(CappedList):
                 row.display_title = names.get(row.conversation_id)
                 if wanted:
                     row.passage = passage(row, wanted)
+        left = {row.conversation_id for row in self.result_list if not row.is_retained}
+        copies = Message.objects.using(self.queryset.db).filter(
+            conversation__in=left, evicted_in__isnull=True, origin=Origin.RESTORED
+        )
+        restored = set(copies.values_list("conversation_id", "covers_from"))
+        for row in self.result_list:
+            row.is_restored = (row.conversation_id, row.place) in restored
         silent = {row.pk: row for row in self.result_list if not getattr(row, "beginning", "-").strip()}
         rows = Message.objects.using(self.queryset.db).filter(pk__in=silent).annotate(length=Length("payload"))
         for pk, payload in rows.filter(length__lte=_LONGEST_READ).values_list("pk", "payload"):
@@ -231,9 +238,11 @@ class MessageAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("state"))
     def state(self, row: Message) -> Any:
-        """Return "retained", "pinned" or "evicted"."""
+        """Return "retained", "pinned", "evicted", or "restored" if a copy of it is in the memory."""
         if row.is_pinned:
             return _("pinned")
+        if getattr(row, "is_restored", False) and not row.is_retained:
+            return _("restored")
         return _("retained") if row.is_retained else _("evicted")
 
     @admin.display(description=_("reason"))

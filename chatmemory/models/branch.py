@@ -92,6 +92,11 @@ class BranchTree:
     def _starts(self) -> list[int]:
         return [branch.start for branch in self.branches]
 
+    @property
+    def went_back(self) -> bool:
+        """Whether the conversation ever went back."""
+        return len(self.branches) > 1
+
     def branch_of(self, position: int) -> Branch:
         """Return the branch to which the message at ``position`` belongs."""
         return self.branches[bisect_right(self._starts, position) - 1]

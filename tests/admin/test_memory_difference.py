@@ -40,4 +40,4 @@ def test_one_that_jumped_over_others_is_the_one_that_moved() -> None:
 @given(st.sets(st.integers(0, 30)), st.integers(0, 30), st.integers(0, 5))
 def test_the_newest_missing_are_found(there: set[int], end: int, most: int) -> None:
     missing = [position for position in range(end) if position not in there]
-    assert newest_missing(end, there, most) == missing[len(missing) - min(most, len(missing)) :]
+    assert newest_missing(range(end - 1, -1, -1), there, most) == missing[len(missing) - min(most, len(missing)) :]

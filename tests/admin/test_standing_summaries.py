@@ -13,6 +13,7 @@ from django.utils import timezone
 from chatmemory.admin.display.summary_cards import standing_for
 from chatmemory.core.summaries import summary_message
 from chatmemory.models import Conversation, Message, Origin
+from chatmemory.models.branch import BranchTree
 from tests.support.factories import ConversationFactory
 from tests.support.long_histories import row
 
@@ -41,8 +42,9 @@ def _conversation(said: int, covers: dict[int, tuple[int, int]]) -> Conversation
 def _found(conversation: Conversation, rows: int) -> tuple[dict[int, int], int]:
     """Return what covers the first ``rows`` messages, and the number of statements that found it."""
     page = list(conversation.messages.order_by("position")[:rows])
+    branches = BranchTree.read(conversation)
     with CaptureQueriesContext(connection) as captured:
-        found = standing_for(conversation, page, {})
+        found = standing_for(conversation, page, {}, branches)
     return found, len(captured)
 
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from django.db.models import Count, DateField, F, FloatField, QuerySet, Sum
+from django.db.models import Count, DateField, F, FloatField, OuterRef, QuerySet, Subquery, Sum
 from django.db.models.functions import Cast, TruncDate, TruncMonth
 from django.utils import timezone
 from django.utils.formats import date_format
@@ -211,7 +211,7 @@ class Dashboard:
         said = lately.filter(created_at__gte=since, origin=Origin.SAID)
         by_step = said.annotate(step=period.step_of("created_at", zone)).order_by().values_list("step")
         counted = {start: sums for start, *sums in by_step.annotate(Count("pk"), Sum("token_count"))}
-        evicted = lately.filter(evicted_at__gte=since).order_by().values_list("eviction_reason").annotate(Count("pk"))
+        evicted = _evicted_since(lately, since)
 
         def listed(**conditions: object) -> str:
             return "" if list_address is None else f"{list_address}?{urlencode(conditions)}"
@@ -237,13 +237,28 @@ class Dashboard:
                 chart(period.messages_label, lambda step: (step.messages, count_messages(step.messages))),
                 chart(period.tokens_label, lambda step: (step.tokens, count_tokens(step.tokens))),
             ],
-            reasons=_reasons(dict(evicted), listed),
+            reasons=_reasons(evicted, listed),
             fullest=_fullest(active),
         )
 
 
 def _midnight(day: date, zone: tzinfo | None) -> datetime:
     return datetime(day.year, day.month, day.day, tzinfo=zone)
+
+
+def _evicted_since(rows: QuerySet[Message], since: datetime) -> dict[str, int]:
+    """Return the number of messages that were evicted, by reason, without those that the memory has as copies."""
+    rows = rows.order_by()
+    left = rows.filter(evicted_at__gte=since).exclude(origin=Origin.RESTORED)
+    counts = dict(left.values_list("eviction_reason").annotate(Count("pk")))
+    originals = Message.objects.filter(conversation=OuterRef("conversation"), position=OuterRef("covers_from"))
+    restored = rows.filter(origin=Origin.RESTORED, evicted_in__isnull=True)
+    found = restored.annotate(
+        left_at=Subquery(originals.values("evicted_at")), why=Subquery(originals.values("eviction_reason"))
+    ).filter(left_at__gte=since)
+    for reason, count in found.values_list("why").annotate(Count("pk")):
+        counts[reason] -= count
+    return counts
 
 
 def _reasons(counts: dict[str, int], listed: Callable[..., str]) -> list[Reason]:

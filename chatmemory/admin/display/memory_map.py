@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Self
@@ -20,7 +20,8 @@ from chatmemory.conf import window_default
 from chatmemory.core.messages import ChatMessageType
 from chatmemory.core.window import Window, WindowKind
 from chatmemory.database.stored_windows import estimator_for, window_of
-from chatmemory.models import RESERVED, STAND_INS, Conversation
+from chatmemory.models import RESERVED, STAND_INS, Conversation, Message, Origin
+from chatmemory.models.branch import BranchTree
 
 
 def used_in_window() -> Case:
@@ -133,9 +134,18 @@ class MemoryMap:
     places: dict[int, int] = field(default_factory=dict)
     """The places in the memory, counted from 1, of messages that did not arrive in that order."""
 
+    restored: Mapping[int, int] = field(default_factory=dict)
+    """The positions of restored copies, by the position of the message that each restored."""
+
+    branches: BranchTree | None = None
+    """The branches of the conversation; None if it is not the memory of the present."""
+
     @classmethod
     def of(
-        cls, memory: Iterable[tuple[int, str, int]], placeholders: Mapping[int, int] = MappingProxyType({})
+        cls,
+        memory: Iterable[tuple[int, str, int]],
+        placeholders: Mapping[int, int] = MappingProxyType({}),
+        restored: Mapping[int, int] = MappingProxyType({}),
     ) -> MemoryMap:
         """Return the map of a memory.
 
@@ -143,7 +153,10 @@ class MemoryMap:
             memory: position, type and tokens of each message, in memory order.
             placeholders: for each message that replaced others, by its position, the position that it covers.
                 They alone do not change the order of the others.
+            restored: the positions of restored copies, by the position of the message that each restored.
         """
+        originals = {copy: position for position, copy in restored.items()}
+        placeholders = {**placeholders, **originals}
         totals: dict[int, int] = {}
         total = 0
         leads = None
@@ -152,25 +165,34 @@ class MemoryMap:
                 leads = position
             total += tokens
             totals[position] = total
-        in_order = sorted(totals)
+        in_order = sorted(originals.get(position, position) for position in totals if position != leads)
         stands = [placeholders.get(position, position) for position in totals]
         places = {
             position: place
             for place, (position, stand, arrived) in enumerate(zip(totals, stands, sorted(stands), strict=True), 1)
             if stand != arrived or position in placeholders
         }
-        edge = next((position for position in in_order if position != leads), leads)
-        return cls(edge=edge, totals=totals, places=places)
+        return cls(edge=in_order[0] if in_order else leads, totals=totals, places=places, restored=restored)
 
     @classmethod
     def now(cls, conversation: Conversation) -> MemoryMap:
         """Return the map of what the model gets now."""
         columns = ("position", "type", "token_count", "origin", "covers_to")
         rows = list(conversation.messages.retained().values_list(*columns))
-        placeholders = {
-            position: stand for position, *_, origin, stand in rows if origin in STAND_INS and stand is not None
-        }
-        return cls.of((row[:3] for row in rows), placeholders)
+        stands = [(position, origin, stand) for position, *_, origin, stand in rows if stand is not None]
+        placeholders = {position: stand for position, origin, stand in stands if origin in STAND_INS}
+        restored = {stand: position for position, origin, stand in stands if origin == Origin.RESTORED}
+        memory = cls.of((row[:3] for row in rows), placeholders, restored)
+        return replace(memory, branches=BranchTree.read(conversation))
+
+    @property
+    def went_back(self) -> bool:
+        """Whether the conversation ever went back."""
+        return self.branches is not None and self.branches.went_back
+
+    def holds(self, row: Message) -> bool:
+        """Return whether the memory has a message of the present: its row, or a restored copy of it."""
+        return row.is_retained or row.place in self.restored
 
 
 def local_time(moment: datetime) -> datetime:

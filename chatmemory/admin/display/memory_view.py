@@ -17,11 +17,19 @@ from django.utils.translation import gettext
 from chatmemory.admin.display.memory_map import MemoryMap, count_messages, day_and_time, grouped, local_time
 from chatmemory.admin.display.message import Passage, ShownMessage, said_by
 from chatmemory.admin.display.passages import position_ranges, read_bounded, without_text
-from chatmemory.admin.display.timeline import Arrival, TimelineEntry, history_entries, pushed_out, summarized_by
+from chatmemory.admin.display.timeline import (
+    Arrival,
+    TimelineEntry,
+    history_entries,
+    lost_rows,
+    pushed_out,
+    summarized_by,
+)
 from chatmemory.core.entries import Cause, EvictionReason
 from chatmemory.core.messages import ChatMessageType
 from chatmemory.database.reading import ANSWERS
 from chatmemory.models import Conversation, Message
+from chatmemory.models.branch import on_current_branch
 
 _MOST_READ = 60
 _MOST_GROUPS = 4
@@ -57,7 +65,7 @@ class EvictedGroup:
 
     @property
     def why(self) -> str:
-        """The reason of the eviction, and the messages that pushed them out or cover them."""
+        """The reason of the eviction, and the messages that pushed them out or cover them, or who went back."""
         first = self.entries[0]
         reason = first.message.row.eviction_reason
         if first.exceeds is not None:
@@ -69,7 +77,7 @@ class EvictedGroup:
             return summarized_by(first.summary, count=len(self.entries))
         if reason == EvictionReason.TOOL_CLEARED.value and len(self.entries) > 1:
             return gettext("old tool results, cleared")
-        return str(first.message.row.get_eviction_reason_display())
+        return " ".join(filter(None, (str(first.message.row.get_eviction_reason_display()), first.who_went_back)))
 
     @property
     def last(self) -> ShownMessage:
@@ -100,10 +108,17 @@ class EvictedLast:
     """The position of the first message in the oldest group: the others are around it in the history."""
 
     @classmethod
-    def read(cls, conversation: Conversation, memory: MemoryMap, *, with_text: bool) -> EvictedLast | None:
-        """Read what left last; None if nothing that left was kept."""
+    def read(cls, conversation: Conversation, memory: MemoryMap, lost: int, *, with_text: bool) -> EvictedLast | None:
+        """Read what left last; None if nothing that left was kept.
+
+        Args:
+            conversation: the conversation.
+            memory: the memory as it is now.
+            lost: the number of messages that have left it.
+            with_text: whether this reader may read what they say.
+        """
         # A range and one direction: every database reads the end of the index backwards, and nothing else.
-        left = conversation.messages.filter(evicted_in__gte=1).order_by("-evicted_in", "-memory_order")
+        left = lost_rows(conversation, memory).order_by("-evicted_in", "-memory_order")
         positions = list(left.values_list("position", flat=True)[:_MOST_READ])
         if not positions:
             return None
@@ -113,7 +128,7 @@ class EvictedLast:
         if not entries:
             return None  # the conversation was erased meanwhile
         groups = _groups(sorted(entries, key=_left, reverse=True))
-        kept = conversation.evicted_count - conversation.purged_count
+        kept = lost - conversation.purged_count
         is_cut = len(positions) == _MOST_READ and kept > _MOST_READ
         if is_cut:
             groups[-1] = EvictedGroup(entries=groups[-1].entries, has_more=True)
@@ -150,7 +165,7 @@ def _kind(entry: TimelineEntry) -> tuple[Any, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class LastAnswer:
-    """The last answer of the model in words, with which one comes to the memory that it was made from."""
+    """The last answer of the current branch in words, with which one comes to the memory that it was made from."""
 
     message: ShownMessage
 
@@ -160,7 +175,8 @@ class LastAnswer:
 
         For those who may, it is the last that is not only a tool call.
         """
-        near = conversation.messages.filter(ANSWERS, position__gte=conversation.next_position - _NEAR)
+        is_near = Q(position__gte=conversation.next_position - _NEAR)
+        near = conversation.messages.filter(ANSWERS, is_near, on_current_branch(conversation))
         answers = without_text(near.order_by("-position"))
         if with_text:
             answers = answers.exclude(text="").annotate(beginning=Left("text", _MOST_CHARS_READ))
@@ -219,8 +235,8 @@ class MemoryView:
     """The highest position; without any, the last that was said."""
 
     @classmethod
-    def read(cls, conversation: Conversation, memory: MemoryMap, *, with_text: bool) -> MemoryView:
-        """Read the memory, whole if it has up to 200 messages, and what left it last."""
+    def read(cls, conversation: Conversation, memory: MemoryMap, lost: int, *, with_text: bool) -> MemoryView:
+        """Read the memory, whole if it has up to 200 messages, and what left it last: see ``EvictedLast.read``."""
         entries = with_brief_front(_entries(conversation, memory, with_text=with_text), memory)
         entries = [replace(entry, is_clipped=not entry.is_brief and _fills_a_screen(entry)) for entry in entries]
         front = [entry for entry in entries[:1] if _leads(entry, memory)]
@@ -230,7 +246,7 @@ class MemoryView:
         positions = [entry.message.row.position for entry in others or entries]
         return cls(
             last_answer=LastAnswer.read(conversation, with_text=with_text),
-            evicted=EvictedLast.read(conversation, memory, with_text=with_text),
+            evicted=EvictedLast.read(conversation, memory, lost, with_text=with_text),
             always_first=front,
             pinned=pinned,
             others=others,

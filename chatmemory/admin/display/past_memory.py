@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from itertools import islice
@@ -33,6 +33,7 @@ from chatmemory.database.reading import (
 from chatmemory.formats import UnsupportedContentError
 from chatmemory.formats.registry import message_formats
 from chatmemory.models import MAX_LIMIT, Conversation, Message, MessageQuerySet, Origin
+from chatmemory.models.branch import NOTHING, BranchTree
 
 _NO_VERSION = _("Version: there is no version {asked}. The versions are 0 to {last}.")
 _AGAINST_NO_VERSION = _("Compare with version: there is no version {asked}. The versions are 0 to {last}.")
@@ -106,6 +107,14 @@ class AskedMemory:
     def query(self) -> tuple[str, int]:
         """The name and the value of the parameter that asks for it."""
         return ("version", self.version) if self.answer is None else ("answer", self.answer.position)
+
+    def end(self, branches: BranchTree) -> int:
+        """Return the last position on its branch that had been added before, or ``NOTHING``."""
+        if self.answer is not None:
+            return branches.before(self.answer.position)
+        after = NOTHING if self.after is None else self.after
+        latest = [branch for branch in branches.branches if branch.version <= self.version][-1]
+        return after if after >= latest.start else latest.follows
 
     @property
     def file_name(self) -> str:
@@ -286,26 +295,30 @@ def shown_difference(
 
 
 def _said_again(conversation: Conversation, before: Sequence[int], after: Sequence[int]) -> dict[int, int]:
-    """Return the messages that a rewrite put elsewhere: the earlier position by the later one.
+    """Return the messages that a rewrite put elsewhere, or that were restored: the earlier position by the later one.
 
     A row keeps its place in the memory, so a rewrite that moves a message adds a row that says the same. The database
-    compares what they say: nothing of it is read.
+    compares what they say: nothing of it is read. A restored copy names the message that it restored.
     """
-    rows = conversation.messages.annotate(said=MD5("text"), stored=MD5("payload"))
-    keys = ("type", "said", "stored", "position")
-    put = rows.filter(position__in=set(after) - set(before), origin__in=(Origin.REWRITE, Origin.COPY))
-    later = {tuple(key): position for *key, position in put.order_by("position").values_list(*keys)}
-    if not later:
+    rows = conversation.messages.annotate(said=MD5("text"), stored=MD5("payload")).order_by("position")
+    keys = ("type", "said", "stored", "origin", "covers_from", "position")
+    copies = (Origin.REWRITE, Origin.COPY, Origin.RESTORED)
+    put = list(rows.filter(position__in=set(after) - set(before), origin__in=copies).values_list(*keys))
+    if not put:
         return {}
-    gone = rows.filter(position__in=set(before) - set(after)).order_by("position").values_list(*keys)
-    earlier = {tuple(key): position for *key, position in gone}
-    return {position: earlier[key] for key, position in later.items() if key in earlier}
+    gone = list(rows.filter(position__in=set(before) - set(after)).values_list(*keys))
+    said = {tuple(key): position for *key, _origin, _place, position in gone}
+    places = {place if origin == Origin.RESTORED else position: position for *_, origin, place, position in gone}
+    found = {tuple(key): position for *key, origin, _place, position in put if origin != Origin.RESTORED}
+    again = {position: said[key] for key, position in found.items() if key in said}
+    restored = {position: place for *_, origin, place, position in put if origin == Origin.RESTORED}
+    return again | {position: places[place] for position, place in restored.items() if place in places}
 
 
-def newest_missing(end: int, positions: Collection[int], most: int) -> list[int]:
-    """Return the last positions below ``end`` that are not among ``positions``, not more than ``most``, ascending."""
+def newest_missing(past: Iterable[int], positions: Collection[int], most: int) -> list[int]:
+    """Return the first of ``past`` that are not among ``positions``, not more than ``most``, ascending."""
     there = set(positions)
-    return sorted(islice((position for position in range(end - 1, -1, -1) if position not in there), most))
+    return sorted(islice((position for position in past if position not in there), most))
 
 
 _MOST_GONE = 20  # of which some may have been said by nobody
@@ -329,8 +342,15 @@ def answers_around(conversation: Conversation, asked: AskedMemory) -> dict[str, 
 def shown_memory(past: PastRows, *, with_text: bool) -> dict[str, Any]:
     """Return what the page says of the memory."""
     asked, rows = past.asked, past.rows
-    end = asked.after + 1 if asked.after is not None else 0
-    positions = newest_missing(end, past.positions, _MOST_GONE)
+    branches = BranchTree.read(asked.conversation)
+    path = branches.path(asked.end(branches))
+    before = [position for branch, last in path for position in range(last, branch.start - 1, -1)]
+    if branches.went_back:
+        restored = asked.conversation.messages.filter(origin=Origin.RESTORED).order_by()
+        copies = set(restored.values_list("position", flat=True))
+        before = [position for position in before if position not in copies]
+    had = {*past.positions, *(row.place for row in rows)}
+    positions = newest_missing(before, had, _MOST_GONE)
     gone = asked.conversation.messages.filter(position__in=positions).order_by("position")
     missing = read_bounded(gone, with_text=with_text)
     memory = MemoryMap.of((row.position, row.type, row.token_count) for row in rows)
@@ -338,26 +358,28 @@ def shown_memory(past: PastRows, *, with_text: bool) -> dict[str, Any]:
     tokens = sum(row.token_count for row in rows)
     return {
         "entries": with_brief_front(entries, memory),
-        "answer": _answer_entry(asked, tokens, with_text=with_text),
+        "answer": _answer_entry(asked, tokens, branches, with_text=with_text),
         "left_out": max(0, len(rows) - MOST_SHOWN),
         "count": len(rows),
         "positions": position_ranges(row.position for row in rows),
         "memory_tokens": tokens,
         "gauge": Gauge.of(asked.conversation),
         "over": past.over,
-        "lacks_evicted": max(end, asked.version) > 0 and not asked.is_now and asked.conversation.purged_count > 0,
-        "gone": position_ranges({*range(end)} - {*past.positions} - {row.position for row in missing if row.synthetic}),
+        "lacks_evicted": bool(before or asked.version) and not asked.is_now and asked.conversation.purged_count > 0,
+        "gone": position_ranges({*before} - had - {row.position for row in missing if row.synthetic}),
+        "has_branches": branches.went_back,
         "last_gone": [shown(row, with_text=with_text) for row in missing if not row.synthetic][-_MOST_NAMED:],
         "unsure": _came_and_left(asked),
     }
 
 
-def _answer_entry(asked: AskedMemory, before: int, *, with_text: bool) -> TimelineEntry | None:
+def _answer_entry(asked: AskedMemory, before: int, branches: BranchTree, *, with_text: bool) -> TimelineEntry | None:
     """Return the entry of the answer, as it was when it was written; None if a version is asked for.
 
     Args:
         asked: what is asked for.
         before: the tokens of the request.
+        branches: the branches of the conversation.
         with_text: whether this reader may read what the answer says.
     """
     if asked.answer is None:
@@ -365,7 +387,9 @@ def _answer_entry(asked: AskedMemory, before: int, *, with_text: bool) -> Timeli
     rows: MessageQuerySet = asked.conversation.messages.filter(pk=asked.answer.pk)
     read = read_bounded(rows, with_text=with_text)
     alone = MemoryMap(edge=None, totals={asked.answer.position: before + asked.answer.token_count})
-    return next(iter(memory_entries(read, alone, with_text=with_text, version=asked.answer.added_in)), None)
+    is_elsewhere = not branches.leads_to(asked.answer.position, branches.end)
+    entries = memory_entries(read, alone, with_text=with_text, version=asked.answer.added_in)
+    return next((replace(entry, is_elsewhere=is_elsewhere) for entry in entries), None)
 
 
 def _came_and_left(asked: AskedMemory) -> tuple[int, int] | None:

@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from chatmemory.admin.display.memory_map import MemoryMap, count_tokens
 from chatmemory.admin.display.message import role_of, said_by
 from chatmemory.admin.display.passages import without_text
+from chatmemory.admin.display.timeline import restored_as
 from chatmemory.core.messages import ChatMessageType, UserMessage
 from chatmemory.core.summaries import summary_text
 from chatmemory.models import Conversation, Message, Origin
@@ -34,7 +35,12 @@ MOST_READ = 120
 _MOST_WORDS = 80
 
 _REASONS = dict(EVICTION_REASONS)  # get_eviction_reason_display() translates all for one of them
-_ORIGINS = {Origin.SAID: "", Origin.CLEARED: _("placeholder"), Origin.SUMMARY: _("summary")}
+_ORIGINS = {
+    Origin.SAID: "",
+    Origin.CLEARED: _("placeholder"),
+    Origin.SUMMARY: _("summary"),
+    Origin.RESTORED: _("restored"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +60,12 @@ class Bar:
 
     words: str
     """The first words of the message; empty if this reader may not read them."""
+
+    is_retained: bool
+    """Whether the memory has the message, in this row or as a restored copy."""
+
+    restored_as: int | None = None
+    """The position of its copy in the memory, if it has left but was restored."""
 
     @property
     def y(self) -> int:
@@ -83,20 +95,22 @@ class Bar:
     @property
     def reason(self) -> str:
         """The reason in words why the message was evicted; empty if there is none."""
-        return "" if self.row.is_retained else str(_REASONS.get(self.row.eviction_reason, self.row.eviction_reason))
+        return "" if self.is_retained else str(_REASONS.get(self.row.eviction_reason, self.row.eviction_reason))
 
     @property
     def notes(self) -> str:
         """The special things about the message, in words; empty if there are none."""
         pinned = gettext("pinned") if self.row.is_pinned else ""
-        return " · ".join(filter(None, (pinned, str(_ORIGINS.get(Origin(self.row.origin), _("synthetic"))))))
+        origin = str(_ORIGINS.get(Origin(self.row.origin), _("synthetic")))
+        copy = "" if self.restored_as is None else restored_as(self.restored_as)
+        return " · ".join(filter(None, (pinned, origin, copy)))
 
     @cached_property
     def marks(self) -> set[str]:
         """The marks that are drawn on the bar. A placeholder is not called synthetic."""
         marks = {
-            "retained": self.row.is_retained,
-            "evicted": not self.row.is_retained,
+            "retained": self.is_retained,
+            "evicted": not self.is_retained,
             "synthetic": self.row.origin not in (Origin.SAID, Origin.CLEARED),
             "placeholder": self.row.origin == Origin.CLEARED,
             "pinned": self.row.is_pinned,
@@ -105,7 +119,7 @@ class Bar:
         return {mark for mark, has in marks.items() if has}
 
 
-def bars_of(rows: Sequence[Message], *, with_text: bool) -> list[Bar]:
+def bars_of(rows: Sequence[Message], memory: MemoryMap, *, with_text: bool) -> list[Bar]:
     """Return the bars of some messages, from the left to the right."""
     highest = max((row.token_count for row in rows), default=0) or 1
     # Each is translated once, not for each bar.
@@ -119,6 +133,8 @@ def bars_of(rows: Sequence[Message], *, with_text: bool) -> list[Bar]:
             role=(role := roles.get(row.type, row.type)),
             name=" · ".join((message % {"position": row.position}, role, tokens[row.token_count])),
             words=first_words(row) if with_text else "",
+            is_retained=memory.holds(row),
+            restored_as=None if row.is_retained else memory.restored.get(row.place),
         )
         for index, row in enumerate(rows)
     ]
@@ -201,7 +217,7 @@ class Strip:
         if with_text:
             newest = newest.annotate(beginning=Left("text", MOST_READ))
         rows = list(newest[:MOST_BARS])[::-1]
-        bars = bars_of(rows, with_text=with_text)
+        bars = bars_of(rows, memory, with_text=with_text)
         on_page = [bar for bar in bars if first <= bar.row.position <= last]
         return cls(
             bars=bars,

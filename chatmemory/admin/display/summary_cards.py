@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from django.db.models import BooleanField, Count, ExpressionWrapper, Q, Sum
+from django.db.models import BooleanField, Count, ExpressionWrapper, F, Q, Sum
 from django.db.models.functions import Left
 
 from chatmemory.admin.display.message import ShownMessage, shown
@@ -19,6 +19,7 @@ from chatmemory.database.connections import UtcNow
 from chatmemory.database.operations.compaction_plan import COVERABLE, EVICTED, TAKEN_IN, uncovered
 from chatmemory.database.reading import CHARS
 from chatmemory.models import STAND_INS, Compaction, Conversation, Message, Origin
+from chatmemory.models.branch import BranchTree, current_rows, on_current_branch
 
 MOST_COUNTED = 10_000
 """The most messages among which those that a summary covers are counted."""
@@ -67,25 +68,30 @@ def uses_summaries(conversation: Conversation) -> bool:
 
 def is_uncovered(conversation: Conversation, row: Message) -> bool:
     """Return whether a message was evicted for lack of room and no summary covers it."""
-    return row.position >= conversation.compacted_to and row.eviction_reason in EVICTED and _is_coverable(row)
+    return row.place >= conversation.compacted_to and row.eviction_reason in EVICTED and _is_coverable(row)
 
 
-def summary_cards(conversation: Conversation, rows: list[Message], *, with_text: bool) -> dict[int, SummaryCard]:
+def summary_cards(
+    conversation: Conversation, rows: list[Message], branches: BranchTree, *, with_text: bool
+) -> dict[int, SummaryCard]:
     """Return the cards of those rows that are summaries, by position; of many only of the newest.
 
-    Each card takes two statements. The others link to the messages that they cover.
+    Each card takes two or three statements. The others link to the messages that they cover.
     """
     found: list[Any] = sorted(filter(_is_summary, rows), key=lambda row: row.position)[-_MOST_CARDS:]
-    return {row.position: _card(conversation, row, with_text=with_text) for row in found}
+    return {row.position: _card(conversation, row, branches, with_text=with_text) for row in found}
 
 
-def standing_for(conversation: Conversation, rows: list[Message], added_in: dict[int, int]) -> dict[int, int]:
+def standing_for(
+    conversation: Conversation, rows: list[Message], added_in: dict[int, int], branches: BranchTree
+) -> dict[int, int]:
     """Return the position of the summary that covers each evicted row, by the row's position.
 
     Args:
         conversation: the conversation.
         rows: a page, by position.
         added_in: the position of the first row that was added in each of the versions in which ``rows`` left.
+        branches: the branches. A summary covers messages of its own branch only.
     """
     summarized = [row for row in rows if row.eviction_reason == EvictionReason.SUMMARIZED.value]
     # A version that takes the place of messages adds the summary, and after it at most placeholders.
@@ -94,7 +100,7 @@ def standing_for(conversation: Conversation, rows: list[Message], added_in: dict
         row
         for row in rows
         if row.eviction_reason in EVICTED
-        and row.position < conversation.compacted_to
+        and row.place < conversation.compacted_to
         and (_is_coverable(row) or _is_summary(row))
     ]
     summaries: list[Any] = []
@@ -104,28 +110,42 @@ def standing_for(conversation: Conversation, rows: list[Message], added_in: dict
         summaries = list(behind.order_by("position").defer("text", "payload", "native"))
     for row in evicted:
         # Of a summary, all that it covers.
-        start, end = (row.covers_from, row.covers_to) if _is_summary(row) else (row.position, row.position)
-        later = (summary for summary in summaries if summary.position > row.position and summary.covers_to >= end)
+        start, end = (row.covers_from, row.covers_to) if _is_summary(row) else (row.place, row.place)
+        later = (
+            summary
+            for summary in summaries
+            if summary.position > row.position
+            and summary.covers_to >= end
+            and branches.leads_to(row.position, summary.position)
+        )
         summary = next(later, None)
         if summary is not None and summary.covers_from <= start and (row.evicted_in or 0) <= summary.added_in:
             found[row.position] = summary.position
     return found
 
 
-def _card(conversation: Conversation, row: Any, *, with_text: bool) -> SummaryCard:
+def _card(conversation: Conversation, row: Any, branches: BranchTree, *, with_text: bool) -> SummaryCard:
     first, last = row.covers_from, row.covers_to
-    covered = COVERABLE & Q(position__range=(first, last), evicted_in__lte=row.added_in, eviction_reason__in=TAKEN_IN)
+    rows: Any
+    if branches.went_back and branches.leads_to(row.position, branches.end):
+        rows = current_rows(conversation)
+    else:
+        rows = conversation.messages.alias(place=F("position"))
+    covered = COVERABLE & Q(place__range=(first, last), evicted_in__lte=row.added_in, eviction_reason__in=TAKEN_IN)
+    # A summary that came back when the conversation did was made earlier.
+    was_restored = any(branch.version == row.added_in for branch in branches.branches)
     counts: dict[str, Any] = {}
     is_counted = row.position - first <= MOST_COUNTED
     if is_counted:
-        counts = conversation.messages.filter(position__range=(first, row.position)).aggregate(
+        counts = rows.filter(position__range=(first, row.position)).aggregate(
             count=Count("pk", filter=covered),
             turns=Count("pk", filter=covered & Q(type=ChatMessageType.USER.value)),
             tokens_before=Sum("token_count", filter=covered),
-            said_since=Count("pk", filter=Q(position__gt=last, origin=Origin.SAID)),
+            said_since=Count("pk", filter=Q(place__gt=last, origin=Origin.SAID)),
         )
         counts["tokens_before"] = counts["tokens_before"] or 0
-    light = conversation.messages.filter(covered).order_by("position").defer("text", "payload", "native")
+        counts["said_since"] = 0 if was_restored else counts["said_since"]
+    light = rows.filter(covered).order_by("place").defer("text", "payload", "native")
     if with_text:
         light = light.annotate(beginning=Left("text", _LONGEST_BEGINNING), chars=CHARS)
     originals = [shown(original, with_text=with_text) for original in light[:_MOST_LISTED]]
@@ -206,7 +226,8 @@ def _latest(conversation: Conversation) -> Message | None:
     if not conversation.compacted_to:
         return None
     found = conversation.messages.filter(position__gte=conversation.compacted_to, origin=Origin.SUMMARY)
-    latest: Message | None = found.order_by("-position").defer("text", "payload", "native").first()
+    here = found.filter(on_current_branch(conversation)).order_by("-position")
+    latest: Message | None = here.defer("text", "payload", "native").first()
     return latest
 
 

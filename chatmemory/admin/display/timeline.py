@@ -5,8 +5,8 @@ What is read from the database is bounded by the page and the window, never by t
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from django.db.models import Max, Min, Q
@@ -32,7 +32,8 @@ from chatmemory.core.messages import ChatMessageType
 from chatmemory.core.window import WindowKind
 from chatmemory.database.operations.compaction_plan import uncovered
 from chatmemory.database.reading import is_answer
-from chatmemory.models import MAX_LIMIT, Conversation, Message, Origin
+from chatmemory.models import MAX_LIMIT, Branch, Conversation, Message, MessageQuerySet, Origin
+from chatmemory.models.branch import BranchTree
 
 # Reasons of messages that made room for another message, or were evicted together with one that did.
 _PUSHED_OUT = EvictionReason.of(Cause.ROOM, Cause.PLACEHOLDER, Cause.SUCCESSOR)
@@ -102,6 +103,36 @@ def placeholders(conversation: Conversation, rows: list[Message]) -> dict[int, i
     return dict(found.values_list("covers_from", "position"))
 
 
+def lost_rows(conversation: Conversation, memory: MemoryMap) -> MessageQuerySet:
+    """Return the rows of the messages that have left the memory, by position.
+
+    If a message was restored, it is lost only if its last copy has left, too. Then it is there once, as this copy.
+    """
+    rows: MessageQuerySet = conversation.messages.filter(evicted_in__gte=1).order_by("position")
+    if not memory.went_back:
+        return rows
+    is_restored = Q(origin=Origin.RESTORED, covers_from__isnull=False)
+    restored = conversation.messages.filter(is_restored).order_by()
+    copied = restored.values("covers_from")
+    latest = copied.annotate(latest=Max("position")).values("latest")
+    return rows.filter(Q(is_restored, position__in=latest) | (~Q(origin=Origin.RESTORED) & ~Q(position__in=copied)))
+
+
+def count_lost(conversation: Conversation, memory: MemoryMap) -> int:
+    """Return the number of messages that have left the memory, with those that were not kept."""
+    if not memory.went_back:
+        return conversation.evicted_count
+    return lost_rows(conversation, memory).count() + conversation.purged_count
+
+
+def changes_back(conversation: Conversation, versions: Collection[int]) -> dict[int, Branch]:
+    """Return the changes in which a conversation went back, with who did, by version."""
+    if not versions:
+        return {}
+    rows = Branch.objects.using(conversation._state.db).filter(conversation=conversation, version__in=versions)
+    return {branch.version: branch for branch in rows.select_related("user")}
+
+
 def last_position(conversation: Conversation, version: int) -> int | None:
     """Return the position of the last message added up to ``version``; None if there is none."""
     if version == conversation.version:
@@ -136,6 +167,11 @@ def pushed_out(by: Arrival) -> str:
     if by.first == by.last:
         return gettext("pushed out by message %(position)s") % {"position": by.first}
     return gettext("pushed out by messages %(first)s to %(last)s") % {"first": by.first, "last": by.last}
+
+
+def restored_as(position: int) -> str:
+    """Return which message is the copy of one that the conversation went back to."""
+    return gettext("restored as message %(position)s") % {"position": position}
 
 
 def summarized_by(position: int, *, count: int = 1) -> str:
@@ -174,6 +210,18 @@ class TimelineEntry:
 
     summary: int | None = None
     """The position of the summary that covers it."""
+
+    restored_as: int | None = None
+    """The position of its copy in the memory, if it has left but was restored."""
+
+    went_back: Branch | None = None
+    """The change in which the conversation went back to before it, if it left for that reason."""
+
+    begins_branch: Branch | None = None
+    """The change in which the conversation went back, if the messages from here on were said after it."""
+
+    is_elsewhere: bool = False
+    """Whether it is on another branch than the current one."""
 
     is_uncovered: bool = False
     """Whether it was evicted for lack of room and is in no summary, although this conversation has summaries."""
@@ -238,16 +286,25 @@ class TimelineEntry:
             return SafeString("")
         moment = local_time(row.evicted_at)
         return format_html(
-            '<span>{}</span> <time datetime="{}">{}</time>',
+            '<span>{}</span> <time datetime="{}">{}</time>{}',
             gettext("in version %(version)s") % {"version": grouped(row.evicted_in)},
             moment.isoformat(),
             date_format(moment, "DATETIME_FORMAT"),
+            format_html(" <bdi>{}</bdi>", self.who_went_back) if self.who_went_back else "",
         )
+
+    @property
+    def who_went_back(self) -> str:
+        """Who went back to before it, in words; empty if it left for another reason, or the site's own code did."""
+        user = self.went_back and self.went_back.user
+        return gettext("by %(user)s") % {"user": user} if user else ""
 
     @cached_property
     def why(self) -> str:
         """Why it left and on which day, or would go, in a few words. A template asks for it twice."""
         row = self.message.row
+        if self.restored_as is not None:
+            return restored_as(self.restored_as)
         if self.would_go:
             said = gettext("would be evicted: %(reason)s") if self.reason else gettext("would be evicted")
             return said % {"reason": self.reason}
@@ -272,11 +329,16 @@ def history_entries(
         with_text: whether this reader may read what they say.
         whole: the position of the message that is not cut; by default none.
     """
+    branches = memory.branches or BranchTree.read(conversation)
     came = came_when(conversation, rows)
     pushing = arrivals(rows, came)
     in_place = placeholders(conversation, rows)
-    summaries = standing_for(conversation, rows, {version: found.first for version, found in came.items()})
-    cards = summary_cards(conversation, rows, with_text=with_text)
+    firsts = {version: found.first for version, found in came.items()}
+    summaries = standing_for(conversation, rows, firsts, branches)
+    cards = summary_cards(conversation, rows, branches, with_text=with_text)
+    rewound = {row.evicted_in for row in rows if row.eviction_reason == EvictionReason.REWOUND.value and row.evicted_in}
+    changes = changes_back(conversation, rewound)
+    elsewhere = {row.position for row in rows if not (row.is_retained or branches.leads_to(row.position, branches.end))}
     uses = uses_summaries(conversation)
     most = most_chars(len(rows))
     return [
@@ -289,10 +351,13 @@ def history_entries(
             placeholder=in_place.get(row.position),
             card=cards.get(row.position),
             summary=summaries.get(row.position),
-            is_uncovered=uses and is_uncovered(conversation, row),
+            restored_as=None if row.is_retained else memory.restored.get(row.place),
+            went_back=changes.get(row.evicted_in or 0) if row.eviction_reason == EvictionReason.REWOUND.value else None,
+            is_elsewhere=row.position in elsewhere,
+            is_uncovered=uses and row.position not in elsewhere and is_uncovered(conversation, row),
             is_pinned=row.is_pinned,
             begins_memory=row.position == memory.edge,
-            is_evicted=not row.is_retained,
+            is_evicted=not memory.holds(row),
         )
         for row in rows
     ]
@@ -379,13 +444,14 @@ class Timeline:
         page = conversation.messages.filter(position__gte=first, position__lte=last).order_by("position")
         rows = read_bounded(page, with_text=with_text, first=whole)
         uses = uses_summaries(conversation)
+        entries = history_entries(conversation, rows, memory, with_text=with_text, whole=whole)
         return cls(
-            entries=history_entries(conversation, rows, memory, with_text=with_text, whole=whole),
+            entries=_with_branches(conversation, entries, memory),
             start=first,
             last=last,
             total=total,
             edge=memory.edge,
-            has_evicted=conversation.evicted_count > 0 and conversation.messages.evicted().exists(),
+            has_evicted=conversation.evicted_count > 0 and lost_rows(conversation, memory).exists(),
             has_uncovered=uses and uncovered(conversation).exists(),
         )
 
@@ -405,10 +471,42 @@ class Timeline:
         return self.previous is not None or self.next is not None
 
 
+def _with_branches(conversation: Conversation, entries: list[TimelineEntry], memory: MemoryMap) -> list[TimelineEntry]:
+    """Return the entries of a page of the history, with the changes in which the conversation went back.
+
+    A restored copy is one line, because the history has the message that it says again.
+    """
+    if memory.branches is None or not memory.went_back:
+        return entries
+    begun = dict(_beginnings(memory.branches, [entry.message.row.position for entry in entries]))
+    changes = changes_back(conversation, set(begun.values()))
+    return [
+        replace(
+            entry,
+            begins_branch=changes.get(begun.get(entry.message.row.position, 0)),
+            is_brief=entry.message.row.origin == Origin.RESTORED and not entry.is_gone,
+        )
+        for entry in entries
+    ]
+
+
+def _beginnings(branches: BranchTree, positions: list[int]) -> Iterator[tuple[int, int]]:
+    """Yield the position of the first message of each branch on a page, and the version in which the branch began."""
+    before = branches.branch_of(positions[0] - 1) if positions and positions[0] else None
+    for position in positions:
+        branch = branches.branch_of(position)
+        if branch is not before and branch.version:
+            yield position, branch.version
+        before = branch
+
+
 def place_to_go(conversation: Conversation, where: str) -> int:
     """Return the position that ``?go=`` asks for: a number, "first-evicted", or "first-uncovered"."""
     position = whole_number(where, most=MAX_LIMIT)
     if position is None:
-        left = uncovered(conversation) if where == "first-uncovered" else conversation.messages.evicted()
+        if where == "first-uncovered":
+            left = uncovered(conversation)
+        else:
+            left = lost_rows(conversation, MemoryMap.now(conversation))
         position = left.values_list("position", flat=True).first()
     return max(0, min(position or 0, conversation.next_position - 1))

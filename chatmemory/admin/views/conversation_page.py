@@ -27,7 +27,7 @@ from chatmemory.admin.display.past_memory import (
 )
 from chatmemory.admin.display.strip import Strip
 from chatmemory.admin.display.summary_cards import CompactionStatus
-from chatmemory.admin.display.timeline import Timeline, TimelineEntry, place_to_go
+from chatmemory.admin.display.timeline import Timeline, TimelineEntry, count_lost, place_to_go
 from chatmemory.admin.display.window_words import bound_words, present_settings, way_words
 from chatmemory.admin.views.staff_pages import conversation_or_404, conversation_page, record_read
 from chatmemory.capabilities import filled, hooks
@@ -66,7 +66,7 @@ def tools(model_admin: Any, request: HttpRequest, conversation: Conversation) ->
             *([("memory", _("What the model had"))] if conversation.next_position else []), ("window", _("Window"))
         ),
         "pages": links(
-            *((page.name, page.label) for page in filled("admin_pages")),
+            *((page.name, page.label) for page in filled("admin_pages") if page.label),
             ("history", _("Admin log")),
         ),
         "exports": links(("export_jsonl", _("Export JSON lines")), *formats) if may("read_text") else [],
@@ -112,12 +112,13 @@ def context(model_admin: Any, request: HttpRequest, conversation: Conversation) 
     """Return what the template ``change_form.html`` draws, and record that the reader got the words."""
     with_text = model_admin.has_read_text_permission(request, conversation)
     memory = MemoryMap.now(conversation)
+    lost = count_lost(conversation, memory)
     timeline = view = None
     if request.GET.get("view") == "history" or "position" in request.GET:
         timeline = Timeline.read(conversation, request.GET, memory, with_text=with_text)
         first, last, has_messages = timeline.start, timeline.last, bool(timeline.entries)
     else:
-        view = MemoryView.read(conversation, memory, with_text=with_text)
+        view = MemoryView.read(conversation, memory, lost, with_text=with_text)
         first, last, has_messages = view.first, view.last, view.has_messages
     _add_notes(model_admin, request, conversation, _shown_in(timeline, view))
     strip = Strip.read(conversation, first, last, memory, with_text=with_text)
@@ -130,6 +131,8 @@ def context(model_admin: Any, request: HttpRequest, conversation: Conversation) 
         "subtitle": None,
         "timeline": timeline,
         "memory": view,
+        "evicted_count": lost,
+        "forked_from": _forked_from(model_admin, request, conversation),
         "has_markdown_toggle": with_text and has_messages,
         "gauge": Gauge.of(conversation),
         "strip": strip,
@@ -140,6 +143,14 @@ def context(model_admin: Any, request: HttpRequest, conversation: Conversation) 
         "sections": [show(model_admin, request, conversation, conversation.version) for show in hooks("admin_section")],
         "may_pin": model_admin.has_act_permission(request, conversation),
     }
+
+
+def _forked_from(model_admin: Any, request: HttpRequest, conversation: Conversation) -> Conversation | None:
+    """Return the conversation of which this one is a copy; None if it was erased or is not for this reader."""
+    if conversation.forked_from is None:
+        return None
+    found: Conversation | None = model_admin.get_queryset(request).filter(pk=conversation.forked_from).first()
+    return found if found is not None and model_admin.has_view_permission(request, found) else None
 
 
 def _shown_in(timeline: Timeline | None, view: MemoryView | None) -> Iterator[TimelineEntry]:
