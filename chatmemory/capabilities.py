@@ -36,6 +36,7 @@ class AdminPage:
     """The last part of the page's URL, and of the URL's name, ``admin:chatmemory_conversation_<name>``."""
 
     label: StrOrPromise
+    """The text of the link. If it is empty, there is no link, except on what the app adds to other pages."""
 
     view: Callable[[Any, HttpRequest, str], HttpResponse]
     """The view, which is called with the model admin, the request and the conversation's primary key.

@@ -59,6 +59,21 @@ def read_tree(conversation: Conversation) -> ConversationTree:
     return tree_of(branches, list(said.values_list("position", flat=True)))
 
 
+def last_of(branches: BranchTree, positions: Sequence[int], end: int) -> int | None:
+    """Return the last of ``positions`` up to ``end`` on its branch; None if there is none.
+
+    Args:
+        branches: the branches of the conversation.
+        positions: positions, ascending.
+        end: a position, or ``NOTHING``.
+    """
+    for branch, last in branches.path(end):
+        index = bisect_right(positions, last) - 1
+        if index >= 0 and positions[index] >= branch.start:
+            return positions[index]
+    return None
+
+
 def tree_of(branches: BranchTree, positions: Sequence[int]) -> ConversationTree:
     """Return the tree of the messages at ``positions``.
 
@@ -66,19 +81,10 @@ def tree_of(branches: BranchTree, positions: Sequence[int]) -> ConversationTree:
         branches: the branches of the conversation.
         positions: the positions of messages, ascending. Others, such as deleted ones, are left out of the tree.
     """
-
-    def nearest(position: int) -> int | None:
-        """Return the position of the last message up to ``position`` on its branch."""
-        for branch, last in branches.path(position):
-            index = bisect_right(positions, last) - 1
-            if index >= 0 and positions[index] >= branch.start:
-                return positions[index]
-        return None
-
     parents: dict[int, int | None] = {}
     before, branch = None, None
     for position in positions:
         own = branches.branch_of(position)
-        parents[position] = before if own is branch else nearest(own.follows)
+        parents[position] = before if own is branch else last_of(branches, positions, own.follows)
         before, branch = position, own
-    return ConversationTree(head=nearest(branches.end), parents=parents)
+    return ConversationTree(head=last_of(branches, positions, branches.end), parents=parents)
