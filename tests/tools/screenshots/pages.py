@@ -35,6 +35,7 @@ def pages_of(states: Mapping[str, int]) -> dict[str, str]:
         "hostile": "hostile",
         "nobody": "no-owner",
         "no-history": "no-history",
+        "branches": "branches",
         "long": "long",
         "image-review": "images",
         "coding-invoices": "coding",
@@ -54,10 +55,15 @@ def pages_of(states: Mapping[str, int]) -> dict[str, str]:
         **{f"state-{name}": at(state) for state, name in plain.items()},
         **{
             f"state-{plain[state]}-history": at(state, "change/?view=history")
-            for state in ("larger", "rewritten", "parallel", "hostile", "no-history", "image-review", "cleared-results")
+            for state in (
+                *("larger", "rewritten", "parallel", "hostile", "no-history", "image-review", "cleared-results"),
+                "branches",
+            )
         },
         "long-middle": at("long", f"change/?position={LONG // 2}"),
         "recalled-answer": at("recalled", "memory/?answer=14"),
+        "branches-answer": at("branches", "memory/?answer=10"),
+        "branches-switch": at("branches", "switch/?position=15"),
         "long-answer": at("long", f"memory/?answer={LONG // 2 + 1}"),
         "answer": at(main, "memory/?answer=176"),
         "answer-against": at(main, "memory/?answer=176&against=140"),

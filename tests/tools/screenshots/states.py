@@ -64,6 +64,7 @@ def make_states() -> dict[str, int]:
     made["recalled"] = _talk(owner, "recalled", 6, limit=8)
     answers = Assistant(lambda messages, tools: AiMessage("It left on Monday."), recall="preload")
     answers.chat(made["recalled"], "Has order B-20932 left, which I asked about before?")
+    made["branches"] = _branches(owner)
     made["long"] = _long(owner)
     return {name: conversation.pk for name, conversation in made.items()}
 
@@ -116,6 +117,16 @@ def _rewritten(owner: User) -> Conversation:
     made = _talk(owner, "rewritten", 6, limit=20)
     messages = made.memory.messages()
     made.memory.set([messages[0], UserMessage("What was said until now, in one sentence."), *messages[-4:]])
+    return made
+
+
+def _branches(owner: User) -> Conversation:
+    made = _talk(owner, "branches", 5, limit=8)
+    made.edit(5, UserMessage("When does order B-20,940 arrive instead?"), user=owner)
+    made.memory.add(AiMessage("Order B-20,940 arrives on Thursday."))
+    made.edit(9, UserMessage("Can I return order B-20934?"), user=owner)
+    made.memory.add(AiMessage("You can return it within thirty days."))
+    made.switch(10, user=owner)
     return made
 
 
