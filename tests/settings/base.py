@@ -19,6 +19,7 @@ INSTALLED_APPS = [
     "chatmemory",
     "chatmemory.contrib.feedback",
     "chatmemory.contrib.langgraph",
+    "chatmemory.contrib.pydantic_ai",
     "chatmemory.contrib.search",
     "chatmemory.contrib.usage",
     "rest_framework",

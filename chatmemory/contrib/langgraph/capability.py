@@ -34,7 +34,7 @@ class LanggraphCapability(Capability):
     def purge(self, conversation: Conversation, before: datetime) -> None:
         """Delete old checkpoints. The latest of a graph stays, with all that the graph has not trimmed itself."""
         from chatmemory.contrib.langgraph.pruning import delete_old
-        from chatmemory.contrib.langgraph.threads import alter
+        from chatmemory.contrib.owned_conversations import alter
 
         # Most conversations have none, and a lock is expensive.
         rows = Checkpoint.objects.using(conversation._state.db).filter(conversation=conversation)

@@ -12,7 +12,8 @@ from chatmemory.contrib.langgraph.deletion import delete_namespaces
 from chatmemory.contrib.langgraph.mirror import MESSAGES, follow, mirror, mirrored_messages
 from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Namespace, Write
 from chatmemory.contrib.langgraph.reading import line
-from chatmemory.contrib.langgraph.threads import Threads, insert, namespace_of
+from chatmemory.contrib.langgraph.threads import Threads, namespace_of
+from chatmemory.contrib.owned_conversations import insert
 from chatmemory.core.arguments import require_list
 from chatmemory.database.change import Change
 from chatmemory.database.connections import retry

@@ -11,7 +11,8 @@ from langchain_core.messages import BaseMessage, message_to_dict
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Namespace, Write
-from chatmemory.contrib.langgraph.threads import namespace_of, storable_text
+from chatmemory.contrib.langgraph.threads import namespace_of
+from chatmemory.contrib.owned_conversations import storable_text
 from chatmemory.core.json_text import require_json
 from chatmemory.database.reading import in_parts
 from chatmemory.models import Conversation

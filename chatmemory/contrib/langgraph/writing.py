@@ -11,7 +11,8 @@ from langgraph.checkpoint.base import Checkpoint as LangGraphCheckpoint
 
 from chatmemory.contrib.langgraph.mirror import MESSAGES, mirror, mirrored_messages, newest
 from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Namespace, Write
-from chatmemory.contrib.langgraph.threads import Threads, insert, namespace_of, storable_text
+from chatmemory.contrib.langgraph.threads import Threads, namespace_of
+from chatmemory.contrib.owned_conversations import insert, storable_text
 from chatmemory.database.change import Change
 
 # Stored with the state: a row of their own would be longer.

@@ -118,11 +118,11 @@ class DjangoMessageHistory:
         Raises:
             TypeError: they are no list.
         """
-        given, plain = _plain(require_list(messages, "messages"))
+        given, plain = plain_messages(require_list(messages, "messages"))
         # Read as they will be read later: the package brings older kinds of parts up to date.
         read = ModelMessagesTypeAdapter.validate_json(json.dumps(plain))
-        said = [one for number, message in enumerate(read) for one in _said(message, number, plain[number])]
-        forms = [form for number, message in enumerate(read) for _, form in _said(message, number, given[number])]
+        said = [one for number, message in enumerate(read) for one in said_of(message, number, plain[number])]
+        forms = [form for number, message in enumerate(read) for _, form in said_of(message, number, given[number])]
         replaced = [index for index, (_, form) in enumerate(said) if form != forms[index]]
         self._memory.add([message for message, _ in said], [form for _, form in said], replaced)
 
@@ -136,7 +136,7 @@ class DjangoMessageHistory:
     aclear = async_change(clear)
 
 
-def _plain(messages: list[ModelMessage]) -> tuple[list[Any], list[Any]]:
+def plain_messages(messages: list[ModelMessage]) -> tuple[list[Any], list[Any]]:
     """Return the messages as JSON values, as they are and with U+FFFD for what has no UTF-8."""
     try:
         plain = json.loads(ModelMessagesTypeAdapter.dump_json(messages))
@@ -155,12 +155,20 @@ def _without_signed_thinking(form: Any) -> Any:
     return None if len(rest) == len(parts) else {**form, "message": {**form["message"], "parts": rest}}
 
 
-def _said(message: ModelMessage, number: int, plain: dict[str, Any]) -> Iterator[tuple[ChatMessage, Any]]:
-    """Yield the messages made of one of Pydantic AI's, each with its form, which keeps times and IDs."""
+def said_of(
+    message: ModelMessage, request: int | str, plain: dict[str, Any]
+) -> Iterator[tuple[ChatMessage, dict[str, Any]]]:
+    """Yield the messages made of one of Pydantic AI's, each with its form, which keeps times and IDs.
+
+    Args:
+        message: the message.
+        request: identifies the request among those that are added together.
+        plain: the message as a JSON object.
+    """
     if isinstance(message, ModelResponse):
         yield answer(message), {"message": plain}
         return
     for said in said_in(message):
         indexes = sorted(said.parts)
         parts = [plain["parts"][index] for index in indexes]
-        yield said.message, {"request": number, "parts": indexes, "message": {**plain, "parts": parts}}
+        yield said.message, {"request": request, "parts": indexes, "message": {**plain, "parts": parts}}
