@@ -245,6 +245,6 @@ def test_what_cannot_be_imported_is_one_error(settings: Any) -> None:
 
 def test_an_import_alone_gives_chatmemory_no_tables() -> None:
     """``makemigrations`` and ``flush`` would take the models of an app that is not installed for chatmemory's."""
-    for name in ("citus", "langgraph"):
+    for name in ("citus", "langgraph", "pydantic_ai"):
         importlib.import_module(f"chatmemory.contrib.{name}.models")
     assert {model.__module__.split(".")[1] for model in apps.get_app_config("chatmemory").get_models()} == {"models"}

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.apps import apps
 from django.contrib.admin.models import LogEntry
 from django.db import connection, models
@@ -16,6 +17,9 @@ from django.urls import reverse
 from django.utils import timezone
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.base import empty_checkpoint
+from pydantic_ai.conversation_store import ConversationEntry, ConversationRecord
+from pydantic_ai.messages import ModelResponse, ToolCallPart
+from pydantic_ai.tools import DeferredToolRequests
 
 from chatmemory import (
     AiMessage,
@@ -28,6 +32,7 @@ from chatmemory import (
 from chatmemory.assistant import Assistant, TurnLostError
 from chatmemory.contrib.feedback.giving import give_feedback
 from chatmemory.contrib.langgraph.saver import DjangoSaver
+from chatmemory.contrib.pydantic_ai import DjangoConversationStore
 from chatmemory.models import Conversation
 from chatmemory.personal_data import erase_user
 from chatmemory.retention import purge_conversations, purge_evicted, purge_keys
@@ -56,8 +61,10 @@ GRAPHS = {
     "Write.channel",
     "Write.value",
 }
+LOGS = {"Entry.message", "Record.deferred_tool_requests", "Record.scope", "Record.forked_from"}
+OURS = ("chatmemory", "chatmemory_feedback", "chatmemory_langgraph", "chatmemory_pydantic_ai", "chatmemory_usage")
 LOG_TITLE, LOG_SEARCH = {"LogEntry.object_repr"}, {"LogEntry.change_message"}
-QUOTES = MESSAGES | NAMES | KEYS | GRAPHS | LOG_TITLE | LOG_SEARCH | {"Compaction.error", "Feedback.comment"}
+QUOTES = MESSAGES | NAMES | KEYS | GRAPHS | LOGS | LOG_TITLE | LOG_SEARCH | {"Compaction.error", "Feedback.comment"}
 """The columns that may hold what was said, or a name of it: ``planted`` puts the word into each."""
 
 HOLDS_NONE = {
@@ -85,6 +92,14 @@ HOLDS_NONE = {
     "Write.checkpoint_id": "an identifier of LangGraph's",
     "Write.task_id": "an identifier of LangGraph's",
     "Write.type": "the name of a serialisation",
+    "Entry.entry_id": "an identifier of Pydantic AI's",
+    "Entry.parent_id": "an identifier of Pydantic AI's",
+    "Entry.kind": "a choice",
+    "Record.head_id": "an identifier of Pydantic AI's",
+    "Record.forked_at": "an identifier of Pydantic AI's",
+    "Record.branches": "identifiers of Pydantic AI's",
+    "Record.revision": "an identifier of Pydantic AI's",
+    "Record.usage": "numbers",
     "LogEntry.object_id": "a primary key",
 }
 """The other columns of text, each with what it holds."""
@@ -92,11 +107,7 @@ HOLDS_NONE = {
 
 def text_columns() -> dict[str, models.Field[Any, Any]]:
     """The columns that could hold text, of each of our tables and of the admin's log."""
-    ours = [
-        model
-        for model in apps.get_models()
-        if model._meta.app_label in ("chatmemory", "chatmemory_feedback", "chatmemory_langgraph", "chatmemory_usage")
-    ]
+    ours = [model for model in apps.get_models() if model._meta.app_label in OURS]
     textual = (models.CharField, models.TextField, models.JSONField, models.BinaryField, models.GeneratedField)
     return {
         f"{model.__name__}.{field.name}": field
@@ -159,6 +170,7 @@ def planted(user: Any, admin_client: Client) -> Conversation:
     memory.pin(5)
     give_feedback(conversation, 2, user, "down", f"No, {WORD}")
     graph(user)
+    store(user)
     assert memory.compact(quoting, keep=0)
     memory.set(memory.messages()[1:])
     memory.set([AiMessage(f"edited {WORD}"), *memory.messages()])
@@ -186,6 +198,16 @@ def graph(user: Any) -> None:
         metadata: Any = {"source": "input", "step": 1, "writes": WORD, "run_id": WORD}
         saved = saver.put(config, checkpoint, metadata, versions)
         saver.put_writes(saved, [(WORD, WORD)], "task", WORD)
+
+
+def store(user: Any) -> None:
+    """Store an agent's conversation, a fork of another one, which waits for an approval."""
+    agents = DjangoConversationStore(user)
+    call = ToolCallPart("find", {"who": WORD}, "1")
+    record = ConversationRecord(conversation_id=f"{WORD}-1", head_id="1", scope=WORD, forked_from=WORD)
+    record.deferred_tool_requests = DeferredToolRequests(approvals=[call])
+    entry = ConversationEntry(id="1", parent_id=None, message=ModelResponse([call]))
+    async_to_sync(agents.write_record)(record, new_entries=[entry], expected_revision=None)
 
 
 def test_each_column_of_text_is_known() -> None:
@@ -231,8 +253,8 @@ KEPT: dict[Callable[[Conversation], None], set[str]] = {
     # The log names what it is about, also what is deleted later.
     delete: LOG_SEARCH | LOG_TITLE,
     purge_whole: LOG_SEARCH | LOG_TITLE,
-    # The conversation goes on, under its name; a graph trims its state itself.
-    purge_all_messages: LOG_SEARCH | LOG_TITLE | NAMES | GRAPHS,
+    # The conversation goes on, under its name; a graph trims its state itself, and Pydantic AI keeps its history.
+    purge_all_messages: LOG_SEARCH | LOG_TITLE | NAMES | GRAPHS | LOGS,
 }
 
 

@@ -67,6 +67,7 @@ RULES: dict[str, dict[str, str]] = {
         "tests/assistant/test_turns_in_database.py": _RUN,
         "tests/chat": _SAME_STATEMENTS,
         "tests/contrib": _SAME_CHANGES,
+        "tests/contrib/conversation_store": _RUN,
         "tests/contrib/langgraph": _RUN,
         "tests/contrib/test_across.py": _RUN,
         "tests/contrib/test_full_windows.py": _RUN,

@@ -38,6 +38,7 @@ _KEY = ("conversation_id", "scope", "key", "account")
 # The order in which rows can be deleted.
 _TABLES = (
     *(f"chatmemory_langgraph_{name}" for name in ("write", "channelvalue", "checkpoint", "namespace")),
+    *(f"chatmemory_pydantic_ai_{name}" for name in ("entry", "record")),
     *(f"chatmemory_{name}" for name in ("compaction", "idempotencykey", "message", "conversation")),
 )
 

@@ -35,7 +35,8 @@ class PydanticAiCapability(Capability):
         """Delete branches that the conversation left, if their last entry is old. Its history stays."""
         # Most conversations have none, and a lock is expensive.
         if any(record.branches for record in Record.objects.of(conversation)):
-            alter(Target.as_read(conversation), lambda change: _delete_branches(change.conversation, before), active=False)
+            target = Target.as_read(conversation)
+            alter(target, lambda change: _delete_branches(change.conversation, before), active=False)
 
     def export(self, conversation: Conversation) -> Iterable[dict[str, Any]]:
         from chatmemory.contrib.pydantic_ai.records import log_records
@@ -52,7 +53,9 @@ class PydanticAiCapability(Capability):
 
 
 def _delete_branches(conversation: Conversation, before: datetime) -> None:
-    record = Record.objects.of(conversation).get()
+    record = Record.objects.of(conversation).first()
+    if record is None or _missing(conversation):  # deleted meanwhile, or to be repaired first
+        return
     entries = Entry.objects.of(conversation)
     old = set(entries.filter(entry_id__in=record.branches, created_at__lt=before).values_list("entry_id", flat=True))
     branches = [tip for tip in record.branches if tip not in old]
@@ -72,9 +75,10 @@ def _broken_histories(conversations: QuerySet[Conversation], *, repair: bool) ->
             delete entries without a record. Copies loaded before it then have an older revision.
     """
     for page in pages(conversations):
-        logs = Entry.objects.using(conversations.db).filter(conversation__in=page).values_list("conversation", flat=True)
-        records = Record.objects.using(conversations.db).filter(conversation__in=page)
-        known = {*logs.distinct(), *records.values_list("conversation", flat=True)}
+        known: set[Any] = set()
+        for model in (Entry, Record):
+            rows = model._default_manager.using(conversations.db).filter(conversation__in=page)
+            known |= set(rows.values_list("conversation", flat=True).distinct())
         for conversation in page:
             if conversation.pk in known and _missing(conversation):
                 yield from _examine_locked(conversation, repair)

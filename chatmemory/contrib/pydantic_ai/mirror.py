@@ -61,9 +61,7 @@ class _Wanted:
 
 def add(conversation: Conversation, entries: Iterable[Logged]) -> None:
     """Add the entries that follow the history to the memory of a locked conversation."""
-    new = [
-        _Wanted(message, form, None, entry.is_repaired) for entry in entries for message, form in entry.said()
-    ]
+    new = [_Wanted(message, form, None, entry.is_repaired) for entry in entries for message, form in entry.said()]
     if new:
         stored = _native(new)
         stored.tell_repairs(conversation.memory.add_all(stored.encoded))
@@ -85,11 +83,12 @@ def follow(conversation: Conversation, before: Collection[str], now: Sequence[Lo
     retained = {part: row for row in rows if (part := own.get(row.pk)) is not None}
     came = {entry.entry_id for entry in now}.difference(before)
     said = [(entry, message, form) for entry in now for message, form in entry.said()]
-    system = max((index for index, (_, message, _) in enumerate(said) if isinstance(message, SystemMessage)), default=-1)
-    evicted = _evicted(conversation, [*came, *([said[system][0].entry_id] if system >= 0 else [])])
+    systems = [index for index, (_, message, _) in enumerate(said) if isinstance(message, SystemMessage)]
+    system = systems[-1] if systems else None  # a memory holds one at a time
+    evicted = _evicted(conversation, came if system is None else came | {said[system][0].entry_id})
     wanted: list[_Wanted] = []
     for index, (entry, message, form) in enumerate(said):
-        if isinstance(message, SystemMessage) and index != system:  # a memory holds one at a time
+        if isinstance(message, SystemMessage) and index != system:
             continue
         part = _part(form)
         if part in retained:
@@ -97,7 +96,7 @@ def follow(conversation: Conversation, before: Collection[str], now: Sequence[Lo
             wanted.append(_Wanted(row.message, row.native_of(FRAMEWORK), row))
         elif entry.entry_id in came or index == system:
             wanted.append(_Wanted(message, form, evicted.get(part), entry.is_repaired))
-    order = _merged(rows, own, wanted, has_system=system >= 0)
+    order = _merged(rows, own, wanted, has_system=system is not None)
     stored = _native(order)
     change = operations.rewrite(
         conversation.memory.target(),
@@ -136,7 +135,7 @@ def _own_parts(conversation: Conversation, rows: Sequence[Message]) -> dict[int,
     return own
 
 
-def _evicted(conversation: Conversation, entry_ids: Sequence[str]) -> dict[Part, Message]:
+def _evicted(conversation: Conversation, entry_ids: Iterable[str]) -> dict[Part, Message]:
     """Return the evicted rows of these entries, the latest of each part."""
     found: dict[Part, Message] = {}
     for ids in chunks(list(entry_ids), _IDS_AT_ONCE):

@@ -97,9 +97,7 @@ class DjangoConversationStore(ConversationStore):
     async def read_record(self, conversation_id: str) -> ConversationRecord | None:
         return await _read_record(self._conversations, conversation_id)
 
-    async def read_records(
-        self, *, scope: str | None = None, limit: int | None = None
-    ) -> Sequence[ConversationRecord]:
+    async def read_records(self, *, scope: str | None = None, limit: int | None = None) -> Sequence[ConversationRecord]:
         return await _read_records(self._conversations, scope, limit)
 
     async def write_record(
@@ -283,8 +281,13 @@ def _write_record(
             mirror.follow(conversation, history_to(known_head, known), _logged(rows, logged))
         if stored is None:
             Record.objects.using(conversation._state.db).create(conversation=conversation, **columns)
-        else:
-            Record.objects.of(conversation).update(**columns)
+            return
+        branches = record.branches
+        if not set(branches) <= set(stored.branches):
+            # A purge may have deleted some since the record was read.
+            there = set(entries.filter(entry_id__in=branches).values_list("entry_id", flat=True))
+            branches = [tip for tip in branches if tip in there]
+        Record.objects.of(conversation).update(**{**columns, "branches": branches})
 
     conversations.change(record.conversation_id, work)
 

