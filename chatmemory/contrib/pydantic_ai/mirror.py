@@ -91,6 +91,7 @@ def follow(conversation: Conversation, before: Collection[str], now: Sequence[Lo
         if isinstance(message, SystemMessage) and index != system:
             continue
         part = _part(form)
+        assert part is not None, "said() names the entry"
         if part in retained:
             row = retained[part]
             wanted.append(_Wanted(row.message, row.native_of(FRAMEWORK), row))

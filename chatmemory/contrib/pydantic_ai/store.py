@@ -134,7 +134,7 @@ class DjangoConversationStore(ConversationStore):
         return await _read_history(self._conversations, head_id, limit)
 
 
-def as_record(row: Record) -> ConversationRecord:
+def as_record(row: Any) -> ConversationRecord:
     return ConversationRecord(
         conversation_id=row.conversation.memory_id,
         head_id=row.head_id,
@@ -206,7 +206,7 @@ def _read_records(conversations: OwnedConversations, scope: str | None, limit: i
 
 @as_async_read
 def _read_history(conversations: OwnedConversations, head_id: str, limit: int | None) -> list[ConversationEntry]:
-    rows = retry(conversations.database, lambda: _line(conversations, head_id, limit))
+    rows: list[Any] = retry(conversations.database, lambda: _line(conversations, head_id, limit))
     return [
         ConversationEntry(id=row.entry_id, parent_id=row.parent_id, message=message, kind=row.kind)
         for row, message in zip(rows, messages_of(rows), strict=True)
@@ -258,7 +258,7 @@ def _write_record(
     }
     links = {row.entry_id: row.parent_id for row in new}
     start, added = record.head_id, list[str]()
-    while start in links and len(added) < len(links):
+    while start is not None and start in links and len(added) < len(links):
         added.insert(0, start)
         start = links[start]
 
@@ -343,7 +343,8 @@ def _delete_record(conversations: OwnedConversations, conversation_id: str, expe
         conversation = change.conversation
         stored = _require_revision(conversation, expected_revision)
         entries = Entry.objects.of(conversation)
-        mirror.follow(conversation, history_to(stored and stored.head_id, entries.links()), [])
+        head_id = None if stored is None else stored.head_id
+        mirror.follow(conversation, history_to(head_id, entries.links()), [])
         entries.delete()
         Record.objects.of(conversation).delete()
 
