@@ -14,7 +14,7 @@ from django.db.models import Q
 
 from chatmemory.assistant.errors import ConversationBusyError
 from chatmemory.conf import setting
-from chatmemory.core.entries import EvictionReason
+from chatmemory.core.entries import Cause, EvictionReason
 from chatmemory.core.eviction import Retained
 from chatmemory.core.exceptions import CodedError, InvalidValueError
 from chatmemory.core.json_text import dumps
@@ -326,17 +326,60 @@ def before_message(tree: BranchTree, position: int) -> Destination:
     return Destination(
         position=tree.before(position),
         memory=memory,
-        compacted_to=_compacted_to(tree, position, row.added_in),
+        compacted_to=compacted_to_before(tree, position, row.added_in),
     )
 
 
 def after_message(tree: BranchTree, row: Message) -> Destination:
     """Return where the conversation was when the message of ``row`` had just been said."""
-    memory = rows_of(tree.conversation).in_memory_at(row.added_in).filter(position__lte=row.position)
+    moment = right_after(row)
+    memory = rows_of(tree.conversation).filter(moment.there, moment.retained)
     return Destination(
-        position=row.position,
-        memory=list(memory),
-        compacted_to=_compacted_to(tree, row.position, row.added_in + 1),
+        position=moment.end,
+        memory=list(memory.order_by("memory_order")),
+        compacted_to=compacted_to_before(tree, row.position, row.added_in + 1),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moment:
+    """The moment when a message had just been said."""
+
+    end: int
+    """The last position that the conversation had."""
+
+    there: Q
+    """The condition for the rows that it had."""
+
+    retained: Q
+    """The condition for those of them that were in the memory."""
+
+    is_whole: bool
+    """Whether a change ended then. Otherwise, the memory may have exceeded its limit."""
+
+
+def right_after(row: Message) -> Moment:
+    """Return the moment when the message of ``row`` had just been said.
+
+    If the same change said more, what made room for its later messages was still in the memory.
+    """
+    version = row.added_in
+    rows = rows_of(row.conversation)
+    left_later = Q(evicted_in__isnull=True) | Q(evicted_in__gt=version)
+    if not rows.history().filter(position__gt=row.position, added_in=version).exists():
+        added = rows.filter(position__gte=row.position, added_in=version).order_by("-position")
+        end = added.values_list("position", flat=True)[0]  # placeholders may come after the message
+        return Moment(end=end, there=Q(added_in__lte=version), retained=left_later, is_whole=True)
+    made_room = Q(eviction_reason__in=EvictionReason.of(Cause.ROOM, Cause.PLACEHOLDER))
+    systems = rows.history().filter(type=ChatMessageType.SYSTEM.value, position__lte=row.position)
+    system = systems.order_by("-position").values_list("position", flat=True).first()
+    if system is not None:
+        made_room |= Q(eviction_reason=EvictionReason.REPLACED.value, position=system)
+    return Moment(
+        end=row.position,
+        there=Q(added_in__lte=version, position__lte=row.position),
+        retained=left_later | Q(made_room, evicted_in=version),
+        is_whole=False,
     )
 
 
@@ -355,7 +398,7 @@ def _last_visit(tree: BranchTree, position: int) -> Branch:
     return next(branch for branch in reversed(tree.branches) if tree.leads_to(position, branch.left))
 
 
-def _compacted_to(tree: BranchTree, position: int, version: int) -> int:
+def compacted_to_before(tree: BranchTree, position: int, version: int) -> int:
     """Return what ``compacted_to`` was before ``version``, or a later position if that is unknown.
 
     Then the next summary covers less than it could, but nothing that was removed.
