@@ -133,16 +133,20 @@ def switch(
 def fork(self: Conversation, *, at: int, **fields: Any) -> Conversation:
     """Copy the conversation as it was when the message at a position had just been said.
 
-    The copy has rows of its own, at the same positions and versions. ``forked_from`` is the primary key of this
-    conversation.
+    The copy has rows of its own, at the same positions and versions, and a memory ID of its own. ``forked_from`` is
+    the primary key of this conversation. Idempotency keys, and what other apps store, are not copied. No signals are
+    sent, because no message is new.
 
     Args:
-        at: the position of the last message of the copy.
-        fields: fields of the copy, such as ``owner`` or ``title``; the others are those of this conversation.
+        at: the position of the last message of the copy, on any branch.
+        fields: ``owner``, ``memory_id``, ``title``, ``metadata``, and settings of the window; the others are those of
+            this conversation. Other settings of the window evict what does not fit, as ``memory.set_window`` does.
 
     Raises:
         InvalidValueError: no message was said at the position.
+        TypeError: a field is unknown.
         ValueError: a field is invalid.
+        IntegrityError: the owner has a conversation with this memory ID.
         Conversation.DoesNotExist: the conversation has been erased.
     """
     from chatmemory.branches import forking

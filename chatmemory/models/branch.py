@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
@@ -87,6 +87,20 @@ class BranchTree:
         rows = Branch.objects.using(conversation._state.db).filter(conversation=conversation).order_by("version")
         first = Branch(conversation=conversation, version=0, start=0, follows=NOTHING, left=NOTHING)
         return cls(conversation, list(rows) or [first])
+
+    def until(self, version: int) -> Self:
+        """Return the branches as they were at a version."""
+        tree = replace(self, branches=[branch for branch in self.branches if branch.version <= version])
+        for branch, end in tree.current_ends():
+            branch.current_to = end
+        return tree
+
+    def current_ends(self) -> Iterator[tuple[Branch, int | None]]:
+        """Yield each branch with what its ``current_to`` should be."""
+        latest = self.branches[-1]
+        ends = {branch.version: end for branch, end in self.path(latest.follows)}
+        for branch in self.branches:
+            yield branch, OPEN_END if branch is latest else ends.get(branch.version)
 
     @cached_property
     def _starts(self) -> list[int]:

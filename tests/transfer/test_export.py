@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import stat
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +27,6 @@ from chatmemory import (
     message_to_json,
     messages_from_json,
 )
-from chatmemory.contrib.native_memory import NativeMemory
-from chatmemory.database.operations.compaction_plan import plan_compaction
 from chatmemory.formats.openai import from_openai
 from chatmemory.models import Conversation, IdempotencyKey, Message
 from chatmemory.models.fields import uuid7
@@ -41,7 +38,8 @@ from chatmemory.verification import verify
 from tests.support.factories import ConversationFactory, UserFactory
 from tests.support.full_windows import conversation_of_turns, turn
 from tests.support.provider_rules import assert_openai_accepts
-from tests.support.strategies import json_values, messages, texts, tool_groups
+from tests.support.steps import do, steps
+from tests.support.strategies import texts
 
 pytestmark = pytest.mark.django_db
 
@@ -68,50 +66,6 @@ def run(command: str, *args: str) -> str:
     out = io.StringIO()
     call_command(command, *args, stdout=out, stderr=out)
     return out.getvalue()
-
-
-@st.composite
-def steps(draw: st.DrawFn) -> list[Any]:
-    """What is done to a conversation, one after the other."""
-    additions = st.tuples(st.just("add"), st.lists(messages(), max_size=3) | tool_groups())
-    keyed = st.tuples(st.just("key"), st.lists(messages(), min_size=1, max_size=2))
-    natively = st.tuples(st.just("native"), messages(), json_values())
-    sets = st.tuples(st.just("set"), st.lists(messages(), max_size=3))
-    windows = st.tuples(st.just("window"), st.sampled_from(["messages", "tokens"]), st.integers(1, 60))
-    marks = st.tuples(st.just("marks"), st.integers(1, 100), st.booleans(), st.none() | st.integers(0, 2))
-    pins = st.tuples(st.sampled_from(["pin", "unpin"]), st.integers(0, 5))
-    others = st.sampled_from([("clear",), ("clear results",), ("compact",)])
-    return draw(st.lists(additions | keyed | natively | sets | windows | marks | pins | others, max_size=7))
-
-
-def do(conversation: Conversation, all_steps: list[Any]) -> None:
-    for number, (what, *details) in enumerate(all_steps):
-        if what == "add":
-            conversation.memory.add(*details[0])
-        elif what == "key":
-            conversation.memory.add(*details[0], idempotency_key=f"key {number}")
-        elif what == "native":
-            NativeMemory("fw", conversation.memory_id, conversation.owner).add([details[0]], [details[1]])
-        elif what == "set":
-            conversation.memory.set([*conversation.memory.messages()[-2:], *details[0]])
-        elif what == "window":
-            with suppress(ValueError):  # pins may need more
-                conversation.memory.set_window(window=details[0], limit=details[1])
-        elif what == "marks":
-            low_water, whole_turns, keep = details
-            conversation.memory.set_window(low_water=low_water, whole_turns=whole_turns, keep_tool_results=keep)
-        elif what in ("pin", "unpin"):
-            with suppress(ValueError):
-                getattr(conversation.memory, what)(details[0])
-        elif what == "clear results":
-            conversation.memory.clear_tool_results(keep=0, placeholder="x")
-        elif what == "compact":
-            plan = plan_compaction(conversation, keep=0, summary_tokens=0)
-            with suppress(ValueError):  # it may be no smaller, or the window too small
-                if plan is not None:
-                    conversation.memory.apply_compaction(plan, "So far.")
-        else:
-            conversation.memory.clear()
 
 
 class TestThereAndBack:
