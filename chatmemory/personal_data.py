@@ -70,9 +70,9 @@ def erase_user(user: Any, *, how: str | None = None, database: str | None = None
     """Erase all data of one user. The user's own row stays, and may be deleted afterwards.
 
     ``"erase"`` deletes the conversations with everything in them. ``"anonymise"`` keeps only what is not personal data:
-    numbers, times, types and token counts. It deletes owner, memory ID, title, metadata, idempotency keys, and all
-    texts, names and tool calls; the text of each message becomes ``ERASED_TEXT``. No summary becomes due in an
-    anonymised conversation. Both delete the titles from the admin's log.
+    numbers, times, types and token counts. It deletes owner, memory ID, title, metadata, ``forked_from``, idempotency
+    keys, and all texts, names and tool calls; the text of each message becomes ``ERASED_TEXT``. No summary becomes due
+    in an anonymised conversation. Both delete the titles from the admin's log.
 
     Each conversation is erased under its lock, in its own transaction. An answer, a summary or a title that an
     assistant is currently writing is not stored. Sign the user out first, because other running requests may add
@@ -133,6 +133,7 @@ def _anonymise(change: Change) -> None:
     conversation = change.conversation
     conversation.owner = None
     conversation.memory_id = new_memory_id()
+    conversation.forked_from = None
     empty = Conversation()
     for name in DESCRIBED:
         setattr(conversation, name, getattr(empty, name))
@@ -141,7 +142,7 @@ def _anonymise(change: Change) -> None:
     conversation.compacted_to = conversation.next_position
     # The running turn ends, because its answer would quote what is erased.
     conversation.turn, conversation.turn_until = conversation.turn + 1, None
-    names = ["owner", "memory_id", *DESCRIBED, "version", "compacted_to", "turn", "turn_until"]
+    names = ["owner", "memory_id", "forked_from", *DESCRIBED, "version", "compacted_to", "turn", "turn_until"]
     conversation.save(using=conversation._state.db, update_fields=names)
     conversation.compact_at = None  # no summary of erased texts
     write_columns(conversation, ["compact_at"])

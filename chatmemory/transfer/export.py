@@ -31,7 +31,7 @@ from chatmemory.models.message import pins_until, to_columns
 from chatmemory.transfer.files import TOO_LONG, read_json
 from chatmemory.transfer.records import BadRecordError, as_stored
 
-EXPORTED = ("memory_id", *DESCRIBED, *WINDOW_SETTINGS, *COUNTERS)
+EXPORTED = ("memory_id", "forked_from", *DESCRIBED, *WINDOW_SETTINGS, *COUNTERS)
 """The columns on the first line of a conversation, beside its key, owner and times."""
 
 

@@ -286,7 +286,7 @@ def _value(line: Line, field: Any) -> Any:
         return line.flag(field.name)
     if isinstance(field, models.IntegerField):
         return line.number(field.name, null=field.null)
-    if not isinstance(field, models.JSONField):
+    if not isinstance(field, models.JSONField):  # a key is a text, too
         return line.text(field.name, null=field.null)
     value = line.take(field.name, dict, "an object")
     if sum(1 for _level in levels(value)) > MAX_NESTING:  # Django fails to copy it

@@ -32,12 +32,12 @@ from chatmemory.models import Conversation, IdempotencyKey, Message
 from chatmemory.models.fields import uuid7
 from chatmemory.retention import purge_evicted
 from chatmemory.transfer.export import conversation_lines
-from chatmemory.transfer.records import DryRun, Owners, Reports
-from chatmemory.transfer.restore import restore
+from chatmemory.transfer.records import DryRun
 from chatmemory.verification import verify
 from tests.support.factories import ConversationFactory, UserFactory
 from tests.support.full_windows import conversation_of_turns, turn
 from tests.support.provider_rules import assert_openai_accepts
+from tests.support.restored import restored
 from tests.support.steps import do, steps
 from tests.support.strategies import texts
 
@@ -48,18 +48,6 @@ examples = settings(max_examples=15, suppress_health_check=list(HealthCheck))
 
 def export() -> str:
     return "".join(conversation_lines(Conversation.objects.order_by("pk").values_list("pk", flat=True)))
-
-
-def imported(text: str, *, strict: bool = False, **options: Any) -> Reports:
-    """What comes of the lines of ``text``."""
-    said: list[str] = []
-    reports = Reports(say=said.append, strict=strict)
-    lines = ((f"f.jsonl:{number}", line) for number, line in enumerate(io.StringIO(text, newline="\n"), 1))
-    owners = Owners("default", options.pop("everybody", None), options.pop("mapped", None))
-    for _step in restore(lines, reports, owners, database="default", **options):
-        pass
-    reports.said = said  # type: ignore[attr-defined]
-    return reports
 
 
 def run(command: str, *args: str) -> str:
@@ -88,12 +76,12 @@ class TestThereAndBack:
             first = export()
             memories = {made.pk: made.memory.messages() for made in Conversation.objects.all()}
             Conversation.objects.all().delete()
-            reports = imported(first)
+            reports = restored(first)
             assert (reports.said, reports.conversations) == ([], len(all_steps))  # type: ignore[attr-defined]
             assert export() == first
             assert list(verify()) == []
             assert {made.pk: made.memory.messages() for made in Conversation.objects.all()} == memories
-            assert imported(first).unchanged == len(all_steps)
+            assert restored(first).unchanged == len(all_steps)
             assert export() == first
             transaction.set_rollback(True)
 
@@ -108,7 +96,7 @@ class TestThereAndBack:
         ConversationFactory(**described)
         text = export()
         Conversation.objects.all().delete()
-        assert imported(text).problems == 0
+        assert restored(text).problems == 0
         assert Conversation.objects.values(*described).get() == described
         assert export() == text
 
@@ -119,7 +107,7 @@ class TestThereAndBack:
         made.memory.add(UserMessage("c"))
         text = export()
         Conversation.objects.all().delete()
-        imported(text)
+        restored(text)
         again = Conversation.objects.get()
         assert again.memory.add(UserMessage("a"), AiMessage("b"), idempotency_key="k").memory.version == 1
         again.memory.add(AiMessage("d"))
@@ -146,7 +134,7 @@ class TestThereAndBack:
         before = account(made)
         assert {"window", "orphan", "tool_cleared"} <= {reason for *_, reason in before}
         Conversation.objects.all().delete()
-        assert imported(text).problems == 0
+        assert restored(text).problems == 0
         assert export() == text
         again = Conversation.objects.get()
         assert (again.low_water, again.whole_turns, again.keep_tool_results) == (70, True, 1)
@@ -161,7 +149,7 @@ class TestThereAndBack:
         text = export()
         Conversation.objects.all().delete()
         settings.CHATMEMORY = {"WINDOW": {"keep_tool_results": 3, "low_water": 50, "whole_turns": True}}
-        assert imported(text).problems == 0
+        assert restored(text).problems == 0
         again = Conversation.objects.get()
         assert (again.low_water, again.whole_turns, again.keep_tool_results) == (100, False, None)
 
@@ -184,7 +172,7 @@ class TestThereAndBack:
         assert sum(step.messages for step in purge_evicted(moment)) == 4
         text = export()
         Conversation.objects.all().delete()
-        imported(text)
+        restored(text)
         assert export() == text
         assert list(verify()) == []
 
@@ -195,7 +183,7 @@ class TestThereAndBack:
         Message.objects.filter(position=1).update(payload=payload, native="{no JSON")
         text = export()
         Conversation.objects.all().delete()
-        assert imported(text).messages == 2
+        assert restored(text).messages == 2
         assert export() == text
         row = Message.objects.get(position=1)
         assert (row.payload, row.native, row.text) == (payload, "{no JSON", "b")
@@ -208,7 +196,7 @@ class TestThereAndBack:
         made.memory.add(AiMessage("x", attributes={"deep": deep}))
         text = export()
         Conversation.objects.all().delete()
-        assert imported(text).messages == 1
+        assert restored(text).messages == 1
         assert export() == text
 
     @pytest.mark.skipif(connection.vendor != "sqlite", reason="other databases refuse it themselves")
@@ -217,7 +205,7 @@ class TestThereAndBack:
         text = export()
         text.encode()
         Conversation.objects.all().delete()
-        imported(text)
+        restored(text)
         assert Conversation.objects.get().metadata == {"odd": "\ud800"}
 
     def test_keys_of_creations_follow_the_owner(self, api: Any, user: Any) -> None:
@@ -227,7 +215,7 @@ class TestThereAndBack:
         get_user_model().objects.all().delete()
         UserFactory()
         new = UserFactory(username=user.username)
-        assert imported(text).problems == 0
+        assert restored(text).problems == 0
         api.force_login(new)
         again = api.post("/api/conversations/", {}, "application/json", headers={"Idempotency-Key": "k"}).json()
         assert again == first
@@ -324,7 +312,7 @@ class TestBadLines:
         self, lines: list[str], number: int, change: dict[str, Any], problem: str
     ) -> None:
         lines[number - 1] = json.dumps({**json.loads(lines[number - 1]), **change}) + "\n"
-        reports = imported("".join(lines))
+        reports = restored("".join(lines))
         said = reports.said[0]  # type: ignore[attr-defined]
         assert said.startswith(f"f.jsonl:{number}: ")
         assert problem in said
@@ -339,14 +327,14 @@ class TestBadLines:
         old = json.loads(lines[number - 1])
         del old[name]
         lines[number - 1] = json.dumps(old) + "\n"
-        assert imported("".join(lines)).said == [  # type: ignore[attr-defined]
+        assert restored("".join(lines)).said == [  # type: ignore[attr-defined]
             f"f.jsonl:{number}: {name} is missing; if an older version wrote this file, export the conversation again"
         ]
 
     @pytest.mark.parametrize("text", ["{", "[]", "nonsense", '{"a": 1}'])
     def test_one_that_is_no_line_of_a_conversation(self, lines: list[str], text: str) -> None:
         lines[2] = f"{text}\n"
-        reports = imported("".join(lines))
+        reports = restored("".join(lines))
         (said,) = reports.said  # type: ignore[attr-defined]
         assert said.startswith("f.jsonl:3: ")
         assert Conversation.objects.count() == 1
@@ -354,29 +342,29 @@ class TestBadLines:
     @pytest.mark.parametrize("is_dry", [True, False])
     def test_metadata_that_are_nested_too_deep(self, lines: list[str], is_dry: bool) -> None:
         lines[6] = lines[6].replace('"metadata":{}', f'"metadata":{{"deep":{"[" * 500}{"]" * 500}}}')
-        reports = imported("".join(lines), dry_run=DryRun() if is_dry else None)
+        reports = restored("".join(lines), dry_run=DryRun() if is_dry else None)
         assert reports.said == ["f.jsonl:7: metadata: nested more than 500 levels deep"]  # type: ignore[attr-defined]
         assert reports.conversations == 1
 
     def test_a_file_that_was_cut_off(self, lines: list[str]) -> None:
-        reports = imported("".join(lines[:5]))
+        reports = restored("".join(lines[:5]))
         (said,) = reports.said  # type: ignore[attr-defined]
         assert "the end of this conversation is missing; is the file cut off?" in said
         assert not Conversation.objects.exists()
 
     def test_a_line_that_is_missing(self, lines: list[str]) -> None:
         for gone, problem in ((0, "the first line of this conversation"), (1, "expected {"), (4, "expected {")):
-            reports = imported("".join(lines[:gone] + lines[gone + 1 :]))
+            reports = restored("".join(lines[:gone] + lines[gone + 1 :]))
             assert problem in reports.said[0]  # type: ignore[attr-defined]
             assert Conversation.objects.count() == 1
 
     def test_a_line_that_comes_twice(self, lines: list[str]) -> None:
-        reports = imported("".join([*lines[:2], *lines[1:]]))
+        reports = restored("".join([*lines[:2], *lines[1:]]))
         assert "the database refuses this conversation" in reports.said[0]  # type: ignore[attr-defined]
         assert Conversation.objects.count() == 1
 
     def test_a_line_after_the_end_is_named(self, lines: list[str]) -> None:
-        reports = imported("".join([*lines[:6], lines[3], *lines[6:]]))
+        reports = restored("".join([*lines[:6], lines[3], *lines[6:]]))
         assert reports.conversations == 2
         assert reports.said == [  # type: ignore[attr-defined]
             "f.jsonl:7: the first line of this conversation, with its settings, is missing"
@@ -384,16 +372,16 @@ class TestBadLines:
 
     def test_two_exports_in_one_file(self, lines: list[str]) -> None:
         lines = [*lines[:6] * 2, *lines[6:] * 2]
-        reports = imported("".join(lines))
+        reports = restored("".join(lines))
         assert (reports.conversations, reports.unchanged, reports.problems) == (2, 2, 0)
-        assert imported("".join(lines)).unchanged == 4
+        assert restored("".join(lines)).unchanged == 4
 
     def test_a_dry_run_finds_what_comes_twice(self, lines: list[str]) -> None:
         alone, key = [json.loads(line) for line in lines[6:]], str(uuid7())
         named_alike = [json.dumps({**line, "conversation": key}) + "\n" for line in alone]
         with_other_content = [*lines[6:7], json.dumps({**alone[1], "token_count": 77}) + "\n", *lines[8:]]
         text = "".join([*lines, *lines[:6], *named_alike, *with_other_content])
-        would, does = imported(text, dry_run=DryRun()), imported(text)
+        would, does = restored(text, dry_run=DryRun()), restored(text)
         assert (would.conversations, would.messages, would.unchanged, would.problems) == (2, 4, 1, 2)
         assert (does.conversations, does.messages, does.unchanged, does.problems) == (2, 4, 1, 2)
         of_would, of_does = would.said, does.said  # type: ignore[attr-defined]
@@ -411,11 +399,11 @@ class TestBadLines:
         assert Conversation.objects.count() == 2
 
     def test_what_is_there_with_other_content_is_never_overwritten(self, lines: list[str]) -> None:
-        imported("".join(lines))
+        restored("".join(lines))
         made = Conversation.objects.get(owner=None)
         made.memory.add(UserMessage("new"))
         before = export()
-        reports = imported("".join(lines))
+        reports = restored("".join(lines))
         (said,) = reports.said  # type: ignore[attr-defined]
         assert (
             said == f"f.jsonl:7: conversation {made.pk} exists already with other content; "
@@ -426,7 +414,7 @@ class TestBadLines:
 
     def test_another_conversation_has_the_memory_id(self, lines: list[str]) -> None:
         ConversationFactory(owner=None, memory_id=json.loads(lines[6])["memory_id"])
-        reports = imported("".join(lines))
+        reports = restored("".join(lines))
         (said,) = reports.said  # type: ignore[attr-defined]
         assert said.startswith("f.jsonl:7: the owner has another conversation with the memory ID")
         assert Conversation.objects.count() == 2
@@ -439,9 +427,9 @@ class TestOwners:
         text = export()
         Conversation.objects.all().delete()
         new = UserFactory()
-        assert imported(text, everybody=new).conversations == 2
+        assert restored(text, everybody=new).conversations == 2
         assert set(Conversation.objects.values_list("owner", flat=True)) == {new.pk}
-        assert imported(text, everybody=new).unchanged == 2
+        assert restored(text, everybody=new).unchanged == 2
 
     def test_one_users_become_anothers(self) -> None:
         made = ConversationFactory(owner=UserFactory(username="ann"))
@@ -449,10 +437,10 @@ class TestOwners:
         text = export()
         get_user_model().objects.all().delete()
         new = UserFactory()
-        assert imported(text).problems == 1
-        assert imported(text, mapped={"ann": new}).conversations == 1
+        assert restored(text).problems == 1
+        assert restored(text, mapped={"ann": new}).conversations == 1
         assert Conversation.objects.get().owner == new
-        assert imported(text, mapped={"ann": new}).unchanged == 1
+        assert restored(text, mapped={"ann": new}).unchanged == 1
 
     @pytest.mark.parametrize("name", ["ANN", "änn", "ann "])
     def test_a_name_that_is_only_alike_is_unknown(self, name: str) -> None:
@@ -461,7 +449,7 @@ class TestOwners:
         text = export()
         made.owner.delete()
         UserFactory(username="ann")
-        assert imported(text).problems == 1
+        assert restored(text).problems == 1
 
 
 class TestTheCommands:
