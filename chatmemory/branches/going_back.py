@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from django.db.models import Q
@@ -18,7 +19,7 @@ from chatmemory.core.entries import Cause, EvictionReason
 from chatmemory.core.eviction import Retained
 from chatmemory.core.exceptions import CodedError, InvalidValueError
 from chatmemory.core.json_text import dumps
-from chatmemory.core.messages import ChatMessageType, UserMessage
+from chatmemory.core.messages import AiMessage, ChatMessageType, UserMessage
 from chatmemory.database.change import Change, Gone, Target, write, write_version
 from chatmemory.database.connections import UtcNow
 from chatmemory.database.idempotency import check_key, fingerprint, recall, remember
@@ -64,14 +65,24 @@ class Destination:
 def rewind(
     target: Target,
     *,
-    before: int,
+    before: int | None = None,
+    after: int | None = None,
     idempotency_key: str | None = None,
     user: Any = None,
     in_turn: bool = False,
 ) -> Change:
-    """Make the memory what it was before the message at a position was said. See ``methods.rewind``."""
-    asked = ["rewind", before]
-    return go_back(target, lambda tree: before_message(tree, before), asked, idempotency_key, user, in_turn=in_turn)
+    """Make the memory what it was before or after the message at a position was said. See ``methods.rewind``."""
+    if (before is None) == (after is None):
+        raise TypeError("rewind() needs one of before and after")
+
+    def find(tree: BranchTree) -> Destination | None:
+        if before is not None:
+            return before_message(tree, before)
+        row, last = said_at(tree.conversation, after), last_said(tree, tree.end)
+        return None if last is not None and last.position == row.position else after_message(tree, row)
+
+    asked = ["rewind", before] if after is None else ["rewind after", after]
+    return go_back(target, find, asked, idempotency_key, user, in_turn=in_turn)
 
 
 def switch(target: Target, position: int, *, idempotency_key: str | None = None, user: Any = None) -> Change:
@@ -172,7 +183,8 @@ def _request(asked: Sequence[Any], idempotency_key: str | None) -> str:
 
 def _restore(change: Change, tree: BranchTree, destination: Destination, target: Target) -> None:
     """Make the memory of a destination the memory, and write the change."""
-    conversation, memory = change.conversation, destination.memory
+    conversation = change.conversation
+    memory = _with_whole_calls(destination.memory) if conversation.purged_count else destination.memory
     window = window_of(conversation)
     old = list(rows_of(conversation).retained())
     path = list(tree.path(destination.position))
@@ -194,6 +206,24 @@ def _restore(change: Change, tree: BranchTree, destination: Destination, target:
         write(change, inserted, gone, rewritten=bool(inserted))
     else:
         write_version(change)
+
+
+def _with_whole_calls(memory: Sequence[Message]) -> list[Message]:
+    """Return a memory without tool calls whose results were deleted, and without results whose call was."""
+    kept: list[Message] = []
+    rows = list(memory)
+    while rows:
+        row = rows.pop(0)
+        message = row.message
+        results = list(takewhile(lambda one: one.type == ChatMessageType.TOOL_EXECUTION_RESULT, rows))
+        calls = len(message.tool_execution_requests) if isinstance(message, AiMessage) else 0
+        is_last = len(results) == len(rows)  # its results may not have come yet
+        del rows[: len(results)]
+        if calls and (is_last or len(results) >= calls):
+            kept += [row, *results]
+        elif not calls and row.type != ChatMessageType.TOOL_EXECUTION_RESULT:
+            kept.append(row)
+    return kept
 
 
 def _source(row: Message) -> tuple[str, Any]:
@@ -252,14 +282,14 @@ def _require_free(conversation: Conversation) -> None:
         )
 
 
-def said_at(conversation: Conversation, position: int) -> Message:
+def said_at(conversation: Conversation, position: int | None) -> Message:
     """Return the row of the message that was said at a position.
 
     Raises:
         InvalidValueError: no message was said there, or it was deleted.
     """
-    is_number = isinstance(position, int) and not isinstance(position, bool)
-    row = rows_of(conversation).history().filter(position=position).first() if is_number and position >= 0 else None
+    is_position = isinstance(position, int) and not isinstance(position, bool) and position >= 0
+    row = rows_of(conversation).history().filter(position=position).first() if is_position else None
     if row is None:
         raise InvalidValueError(
             "position must be that of a message of the history, but is: %(position)s", position=repr(position)[:100]

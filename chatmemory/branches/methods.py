@@ -20,18 +20,21 @@ if TYPE_CHECKING:
 def rewind(
     self: Conversation,
     *,
-    before: int,
+    before: int | None = None,
+    after: int | None = None,
     idempotency_key: str | None = None,
     user: Any = None,
     **terms: Unpack[Terms],
 ) -> Change:
-    """Go back to before a message: make the memory what it was before that message was said.
+    """Go back to before a message, or to right after one: make the memory what it was then.
 
     What was said from there on stays in the history, on a branch of its own, and leaves the memory with the reason
     ``rewound``. What the memory has lost since returns as a copy. The window's limit of today holds.
 
     Args:
         before: the position of a message that was said, on any branch, but not of a tool result.
+        after: the position of the message after which the next one is to follow, instead of ``before``. If it is the
+            last message of the current branch, nothing changes.
         idempotency_key: as for ``memory.add``. A repeated call does not go back again.
         user: who goes back, for the admin.
 
@@ -39,12 +42,13 @@ def rewind(
         ConversationBusyError: a turn is in progress.
         HistoryNotKeptError: ``KEEP_HISTORY`` is False.
         InvalidValueError: no such message was said at the position.
+        TypeError: not exactly one of ``before`` and ``after`` was passed.
         Conversation.DoesNotExist: the conversation has been erased.
     """
     from chatmemory.branches import going_back
 
     target = self.memory.target(**terms)
-    return going_back.rewind(target, before=before, idempotency_key=idempotency_key, user=user)
+    return going_back.rewind(target, before=before, after=after, idempotency_key=idempotency_key, user=user)
 
 
 def edit(

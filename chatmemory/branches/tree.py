@@ -11,7 +11,7 @@ from functools import cached_property
 from chatmemory.core.messages import ChatMessageType
 from chatmemory.database.reading import rows_of
 from chatmemory.models import Conversation
-from chatmemory.models.branch import BranchTree
+from chatmemory.models.branch import OPEN_END, BranchTree
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,4 +87,5 @@ def tree_of(branches: BranchTree, positions: Sequence[int]) -> ConversationTree:
         own = branches.branch_of(position)
         parents[position] = before if own is branch else last_of(branches, positions, own.follows)
         before, branch = position, own
-    return ConversationTree(head=last_of(branches, positions, branches.end), parents=parents)
+    # The object of the conversation may be older than the positions.
+    return ConversationTree(head=last_of(branches, positions, OPEN_END), parents=parents)

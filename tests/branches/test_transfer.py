@@ -7,16 +7,18 @@ from typing import Any
 
 import pytest
 from django.db import transaction
+from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from chatmemory import (
+from chatmemory import AiMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
     AiMessage,
     UserMessage,
 )
 from chatmemory.models import Branch, Conversation
 from chatmemory.models.branch import OPEN_END
 from chatmemory.personal_data import erase_user, export_user
+from chatmemory.retention import purge_evicted
 from chatmemory.transfer.export import conversation_lines
 from chatmemory.transfer.records import DryRun
 from chatmemory.verification import verify
@@ -54,6 +56,7 @@ class TestAnExport:
         with transaction.atomic():
             made = ConversationFactory(window="messages", limit=4)
             do(made, all_steps)
+            made.refresh_from_db()
             lines, rows, tree = exported(made), branches_of(made), made.tree()
             memories = [made.memory.at(version) for version in range(made.version + 1)]
             positions = [*tree.parents]
@@ -128,6 +131,13 @@ class TestAnExport:
         assert not any("app" in line for line in exported(made))
 
 
+def test_a_tree_is_that_of_the_stored_messages() -> None:
+    made = ConversationFactory()
+    old = Conversation.objects.get()
+    made.memory.add(UserMessage("a"))
+    assert old.tree().head == 0
+
+
 class TestVerify:
     @pytest.mark.parametrize(
         ("version", "columns", "what"),
@@ -152,6 +162,32 @@ class TestVerify:
         assert {finding.repaired for finding in verify(repair=True)} == {True}
         assert branches_of(made) == rows
         assert list(verify()) == []
+
+
+class TestAPurge:
+    def test_leaves_no_part_of_a_tool_call(self) -> None:
+        """The result was cleared and deleted. Before that, the memory had the call with its result."""
+        made = ConversationFactory()
+        call = AiMessage(None, [ToolExecutionRequest("1", "look_up", "{}")])
+        made.memory.add(UserMessage("a"), call, ToolExecutionResultMessage("1", "look_up", "much"))
+        made.memory.add(AiMessage("b"))
+        made.memory.add(UserMessage("c"))
+        made.memory.clear_tool_results(keep=0)
+        list(purge_evicted(timezone.now()))
+        made.rewind(before=4)
+        assert made.memory.messages() == [UserMessage("a"), AiMessage("b")]
+        assert list(verify()) == []
+
+    def test_leaves_the_rest_of_a_branch(self) -> None:
+        made = branched()
+        list(purge_evicted(timezone.now()))
+        assert list(verify()) == []
+        before = made.memory.messages()
+        made.rewind(before=2)
+        assert made.memory.messages() == before[:2]
+        with pytest.raises(ValueError, match="history"):
+            made.switch(3)
+        assert made.tree().parents == {0: None, 1: 0, 2: 1}
 
 
 class TestAUser:
