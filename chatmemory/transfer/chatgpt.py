@@ -1,10 +1,11 @@
 """ChatGPT's data export: ``conversations.json``, alone or in its zip archive.
 
-Each conversation is a tree, since questions can be edited and answers regenerated. The branch that ChatGPT shows is
-imported, from the root to ``current_node``. The conversation's metadata keep, under ``chatgpt``, the model, the custom
-GPT (``gizmo_id``, of the conversation or else of the first message that names one), and the numbers of messages that
-are not imported: those of other branches, and those without any content. Each message keeps the messages of the export
-that it was made of, whole, as its native form ``chatgpt``.
+Each conversation is a tree, since questions can be edited and answers regenerated. All its branches are imported, in
+the order in which the messages were said, and the one that ends at ``current_node`` becomes the current one. Without a
+history (``KEEP_HISTORY = False``), only this branch is imported. The conversation's metadata keep, under ``chatgpt``,
+the model, the custom GPT (``gizmo_id``, of the conversation or else of the first message that names one), and the
+numbers of messages that are not imported: those of other branches, and those without any content. Each message keeps
+the messages of the export that it was made of, whole, as its native form ``chatgpt``.
 
 ====================================  ==================================================================
 in the export                         here
@@ -33,10 +34,14 @@ unknown kind becomes JSON, so that nothing is lost.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
+from itertools import pairwise
 from typing import Any
 
+from chatmemory.conf import setting
 from chatmemory.core.arguments import is_blank
 from chatmemory.core.contents import TextContent
 from chatmemory.core.messages import (
@@ -82,13 +87,17 @@ def _conversation(place: str, data: Any) -> FoundConversation:
         raise BadRecordError(here, 'expected a conversation of ChatGPT, an object with "mapping"')
     if not isinstance(memory_id, str):
         raise BadRecordError(here, 'the conversation has no "conversation_id"')
-    branch = _branch(here, data["mapping"], data.get("current_node"))
-    messages = _Branch(here, branch)
+    mapping = _Mapping(here, data["mapping"], data.get("current_node"))
+    branch = mapping.messages_of_branch()
+    tree = _Tree(here)
+    tree.read(mapping if setting("KEEP_HISTORY") else mapping.with_one_branch())
+    messages, current = tree.in_order()
     written = sum(1 for node in data["mapping"].values() if isinstance(node, dict) and node.get("message"))
     kept = {name: data[name] for name in _KEPT if data.get(name)}
     if _GPT not in kept and (gpt := _gpt(branch)):
         kept[_GPT] = gpt
-    counts = {"other_branches": written - len(branch), "without_content": messages.empty}
+    others = 0 if setting("KEEP_HISTORY") else written - len(branch)
+    counts = {"other_branches": others, "without_content": tree.empty}
     return FoundConversation(
         place=here,
         memory_id=memory_id,
@@ -96,7 +105,8 @@ def _conversation(place: str, data: Any) -> FoundConversation:
         metadata={FRAMEWORK: {**kept, **{name: count for name, count in counts.items() if count}}},
         created_at=from_seconds(data.get("create_time")),
         framework=FRAMEWORK,
-        messages=messages.found,
+        messages=messages,
+        current=current,
     )
 
 
@@ -106,36 +116,144 @@ def _gpt(branch: list[dict[str, Any]]) -> str | None:
     return next((id for id in ids if isinstance(id, str) and id), None)
 
 
-def _branch(place: str, mapping: dict[str, Any], current: Any) -> list[dict[str, Any]]:
-    """Return the messages from the root to the current node; without one, to the last child of the last child …"""
-    known = isinstance(current, str) and current in mapping
-    nodes = list(_upwards(place, mapping, current if known else _newest_leaf(place, mapping)))
-    return [node["message"] for node in reversed(nodes) if isinstance(node.get("message"), dict)]
+class _Mapping:
+    """The nodes of a conversation, by their keys."""
+
+    def __init__(self, place: str, mapping: dict[str, Any], current: Any) -> None:
+        """
+        Args:
+            place: the place of the conversation, for error messages.
+            mapping: ``mapping`` of the export.
+            current: ``current_node`` of the export. Without one, the last child of the last child … of the root.
+
+        Raises:
+            BadRecordError: a node follows itself.
+        """
+        self.nodes: dict[str, Any] = {key: node for key, node in mapping.items() if isinstance(node, dict)}
+        self.children: dict[str | None, list[str]] = defaultdict(list)
+        """The keys of the nodes that follow each node, in the order of its ``children``; the roots follow None."""
+        for key in self.nodes:
+            self.children[self.parent(key)].append(key)
+        for key, node in self.nodes.items():
+            listed = node.get("children")
+            places = {child: place for place, child in enumerate(listed) if isinstance(child, str)} if listed else {}
+            self.children[key].sort(key=lambda child, places=places: places.get(child, len(places)))
+        if sum(1 for _key in self._reached()) < len(self.nodes):
+            raise BadRecordError(place, "its messages go round in a circle")
+        self.current: str | None = current if isinstance(current, str) and current in self.nodes else self._newest()
+
+    def parent(self, key: str) -> str | None:
+        parent = self.nodes[key].get("parent")
+        return parent if isinstance(parent, str) and parent in self.nodes else None
+
+    def message(self, key: str) -> dict[str, Any] | None:
+        message = self.nodes[key].get("message")
+        return message if isinstance(message, dict) else None
+
+    def branch(self) -> list[str]:
+        """Return the keys from the root to the current node."""
+        keys = []
+        key = self.current
+        while key is not None:
+            keys.append(key)
+            key = self.parent(key)
+        return keys[::-1]
+
+    def messages_of_branch(self) -> list[dict[str, Any]]:
+        return [message for key in self.branch() if (message := self.message(key)) is not None]
+
+    def with_one_branch(self) -> _Mapping:
+        """Return the mapping without the nodes of other branches."""
+        return _Mapping("", {key: self.nodes[key] for key in self.branch()}, self.current)
+
+    def _reached(self) -> Iterator[str]:
+        keys = [*self.children[None]]
+        while keys:
+            key = keys.pop()
+            yield key
+            keys += self.children[key]
+
+    def _newest(self) -> str | None:
+        key = next(iter(self.children[None]), None)
+        while key is not None and self.children[key]:
+            key = self.children[key][-1]
+        return key
 
 
-def _upwards(place: str, mapping: dict[str, Any], key: Any) -> Iterator[dict[str, Any]]:
-    for _step in range(len(mapping)):
-        node = mapping.get(key) if isinstance(key, str) else None
-        if not isinstance(node, dict):
-            return
-        yield node
-        key = node.get("parent")
-    if isinstance(key, str) and key in mapping:
-        raise BadRecordError(place, "its messages go round in a circle")
+class _Tree:
+    """The messages that a conversation becomes, and which of them follows which one.
 
+    Each branch, from the root to its last node, is read on its own. Messages of several branches are the same if they
+    follow the same one, and are made of the same messages of the export.
+    """
 
-def _newest_leaf(place: str, mapping: dict[str, Any]) -> str | None:
-    key = next((key for key, node in mapping.items() if isinstance(node, dict) and node.get("parent") is None), None)
-    for _step in range(len(mapping)):
-        node = mapping[key] if key is not None else None
-        children = node.get("children") if isinstance(node, dict) else None
-        children = [child for child in children or [] if isinstance(child, str) and child in mapping]
-        if not children:
-            return key
-        key = children[-1]
-    if mapping:
-        raise BadRecordError(place, "its messages go round in a circle")
-    return None
+    def __init__(self, place: str) -> None:
+        self.place = place
+        self.empty = 0
+        """The number of messages without content."""
+        self._found: list[FoundMessage] = []
+        self._parents: list[int] = []
+        self._known: dict[tuple[int, tuple[int, ...]], int] = {}
+        self._current = -1
+
+    def read(self, mapping: _Mapping) -> None:
+        """Read all branches."""
+        ahead = [(key, _Branch(self)) for key in reversed(mapping.children[None])]
+        while ahead:
+            key, branch = ahead.pop()
+            if (message := mapping.message(key)) is not None:
+                branch.read(message)
+            following = mapping.children[key]
+            if key == mapping.current:
+                self._current = branch.copy().end()
+            elif not following:
+                branch.end()
+            ahead += [(child, branch.copy() if len(following) > 1 else branch) for child in reversed(following)]
+
+    def add(self, follows: int, message: FoundMessage) -> int:
+        """Add a message that follows another one, unless it is there, and return its number."""
+        key = follows, tuple(map(id, message.native))
+        if key not in self._known:
+            self._known[key] = len(self._found)
+            self._found.append(message)
+            self._parents.append(follows)
+        return self._known[key]
+
+    def in_order(self) -> tuple[list[FoundMessage], int]:
+        """Return the messages in the order said, and the index of the last one of the current branch, or -1.
+
+        A message comes after the one that it follows, and after those before it that follow the same one. Otherwise,
+        the times decide, so that what was said since an earlier export comes last.
+
+        """
+        children: dict[int, list[int]] = defaultdict(list)
+        for number, parent in enumerate(self._parents):
+            children[parent].append(number)
+        later: dict[int, int] = {}
+        for numbers in children.values():
+            later.update(pairwise(numbers))
+        order: dict[int, int] = {-1: -1}
+        times = {-1: 0.0}
+        ahead: list[tuple[float, int]] = []
+
+        def come(number: int | None) -> None:
+            if number is not None:
+                said_at, parent = self._found[number].said_at, times[self._parents[number]]
+                times[number] = parent if said_at is None else max(parent, said_at.timestamp())
+                heappush(ahead, (times[number], number))
+
+        come(next(iter(children[-1]), None))
+        while ahead:
+            _time, number = heappop(ahead)
+            order[number] = len(order) - 1
+            come(later.get(number))
+            come(next(iter(children[number]), None))
+        messages = [
+            replace(self._found[number], index=index, follows=order[self._parents[number]])
+            for number, index in order.items()
+            if number >= 0
+        ]
+        return messages, order[self._current]
 
 
 _THINKING = {"thoughts", "reasoning_recap"}
@@ -153,27 +271,45 @@ class _Call:
     tool: str
 
     index: int | None = None
-    """The index of its result among the messages found."""
+    """The index of its result among the open messages of the branch."""
 
     contents: list[TextContent] = field(default_factory=list)
     """The contents of its result."""
 
 
 class _Branch:
-    """The messages that one branch becomes, in order."""
+    """The messages of one branch, read up to a node."""
 
-    def __init__(self, place: str, branch: Iterable[dict[str, Any]]) -> None:
-        self._place = place
-        self.found: list[FoundMessage] = []
-        self.empty = 0  # messages without content
+    def __init__(self, tree: _Tree) -> None:
+        self._tree = tree
+        self._last = -1  # the number of the last message in the tree
+        self._open: list[FoundMessage] = []  # later ones, which may still change
         self._thoughts: list[dict[str, Any]] = []
         self._calls: list[_Call] = []  # of the last answer
         self._unanswered: list[_Call] = []  # of answers before it
-        for data in branch:
-            self._read(data)
-        self._end()
 
-    def _read(self, data: dict[str, Any]) -> None:
+    def copy(self) -> _Branch:
+        """Return a copy, which is read further on its own."""
+        copy = _Branch(self._tree)
+        copy._last, copy._open, copy._thoughts = self._last, [*self._open], [*self._thoughts]
+        copy._calls = [replace(call, contents=[*call.contents]) for call in self._calls]
+        copy._unanswered = [replace(call, contents=[*call.contents]) for call in self._unanswered]
+        return copy
+
+    def end(self) -> int:
+        """End the branch, and return the number of its last message in the tree; -1 if there is none."""
+        self._end_thoughts()
+        self._close()
+        return self._last
+
+    def _close(self) -> None:
+        """Add the messages to the tree, because no later one changes them."""
+        for message in self._open:
+            self._last = self._tree.add(self._last, message)
+        self._open, self._calls, self._unanswered = [], [], []
+
+    def read(self, data: dict[str, Any]) -> None:
+        """Read the next message of the export."""
         author, recipient = _object(data, "author"), data.get("recipient")
         role, kind = author.get("role"), _object(data, "content").get("content_type")
         texts = [text for text in texts_of(data) if text.strip() and not is_blank(text)]
@@ -184,13 +320,13 @@ class _Branch:
         elif role == "tool" and self._calls:
             self._result(data, texts or [""], self._called(author.get("name")))
         elif not texts:
-            self.empty += 1
+            self._tree.empty += 1
         elif role == "assistant" and (kind in _THINKING or data.get("channel") == _ANALYSIS):
             self._thoughts.append(data)
         else:
             self._say(role, author.get("name"), kind, data, texts)
 
-    def _end(self) -> None:
+    def _end_thoughts(self) -> None:
         """Add the thoughts that no answer followed as an answer of their own."""
         if self._thoughts:
             self._add(AiMessage(thinking=self._thinking()), self._thoughts)
@@ -202,11 +338,11 @@ class _Branch:
     def _call_of(self, tool: str, data: dict[str, Any], texts: list[str]) -> None:
         call = _Call(str(data.get("id") or tool), tool)
         request = ToolExecutionRequest(call.id, tool, _arguments("\n".join(texts)))
-        last = self.found[-1] if self._calls else None
+        last = self._open[-1] if self._calls else None
         if last is not None and isinstance(last.message, AiMessage) and not self._thoughts:
             requests = [*last.message.tool_execution_requests, request]
             message = AiMessage(None, requests, thinking=last.message.thinking)
-            self.found[-1] = replace(last, message=message, native=[*last.native, data])
+            self._open[-1] = replace(last, message=message, native=[*last.native, data])
             self._calls.append(call)
             return
         self._answer(AiMessage(None, [request], thinking=self._thinking()), data)
@@ -225,7 +361,7 @@ class _Branch:
     def _say(self, role: Any, name: Any, kind: Any, data: dict[str, Any], texts: list[str]) -> None:
         text, hidden = "\n".join(texts), _object(data, "metadata").get(_HIDDEN) is True
         if role == "assistant" and not hidden:
-            self._calls, self._unanswered = [], []
+            self._close()
             self._answer(AiMessage(text, thinking=self._thinking()), data)
         elif kind == _INSTRUCTIONS or (role == "system" and kind != _CONTEXT):
             self._interrupt(SystemMessage(text), data)
@@ -241,8 +377,8 @@ class _Branch:
 
     def _interrupt(self, message: ChatMessage, data: dict[str, Any]) -> None:
         """Add a message that ends the answer before it."""
-        self._calls, self._unanswered = [], []
-        self._end()
+        self._close()
+        self._end_thoughts()
         self._add(message, [data])
 
     def _answer(self, message: AiMessage, data: dict[str, Any]) -> None:
@@ -252,19 +388,18 @@ class _Branch:
     def _result(self, data: dict[str, Any], texts: list[str], call: _Call) -> None:
         call.contents += map(TextContent, texts)
         message = ToolExecutionResultMessage(call.id, call.tool, contents=call.contents)
-        found = self.found
         if call.index is None:
-            call.index = len(found)
+            call.index = len(self._open)
             self._add(message, [data])
         else:
-            before = found[call.index]
-            found[call.index] = replace(before, message=message, native=[*before.native, data])
+            before = self._open[call.index]
+            self._open[call.index] = replace(before, message=message, native=[*before.native, data])
 
     def _add(self, message: ChatMessage, sources: list[dict[str, Any]]) -> None:
         last = sources[-1]
-        self.found.append(
+        self._open.append(
             FoundMessage(
-                place=f"{self._place}, message {str(last.get('id'))[:100]}",
+                place=f"{self._tree.place}, message {str(last.get('id'))[:100]}",
                 message=message,
                 said_at=from_seconds(last.get("create_time")),
                 native=list(sources),

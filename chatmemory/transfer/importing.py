@@ -4,13 +4,15 @@ The transaction of each batch records in the conversation's metadata, under ``im
 of messages, a digest of them, and the version of the conversation. So an import that was interrupted continues when it
 is run again, one that is run twice adds nothing, and messages that are new in the source are added; but not to a
 conversation that was changed in the meantime, and not if the imported part of the source has changed.
+
+A conversation with branches goes back before each message that does not follow the one before it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
@@ -19,15 +21,17 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Case, DateTimeField, Value, When
 
+from chatmemory.core.exceptions import InvalidValueError
 from chatmemory.core.json_text import require_json, require_storable
 from chatmemory.core.serialization import message_to_json
 from chatmemory.database import operations
 from chatmemory.database.change import Change, Target
 from chatmemory.database.connections import retry
 from chatmemory.database.new_messages import NativeForms, NewMessages
-from chatmemory.database.reading import chunks, rows_of
+from chatmemory.database.reading import chunks, read_in_parts, rows_of
 from chatmemory.database.statements import Key
 from chatmemory.models import Conversation, Message, Origin, WrittenBy
+from chatmemory.models.branch import on_current_branch
 from chatmemory.models.fields import memory_id_text
 from chatmemory.models.message import to_columns
 from chatmemory.transfer.records import (
@@ -54,6 +58,9 @@ _TITLE_CHARS = 255
 
 _Sized = tuple[FoundMessage, int]
 """A message, and the number of its characters in the database."""
+
+_Dated = tuple[FoundMessage, datetime | None]
+"""A message, and the time when it was said."""
 
 
 def import_all(
@@ -120,6 +127,12 @@ class _ConversationImport:
         self._digest = b""
         self._taken = 0
         self._left_out = False
+        self._positions: dict[int, int] = {}
+        """The positions of messages by their index."""
+        self._instead: dict[int, int] = {}
+        """The messages that were left out, each with the one that it followed."""
+        self._last: int | None = -1
+        """The index of the message at which the conversation is now; None if this is unknown."""
 
     def run(self) -> Iterator[None]:
         rows = Conversation.objects.using(self._import.database)
@@ -129,10 +142,13 @@ class _ConversationImport:
         mark = mark or self._mark_of(present)
         messages = self._storable()
         if mark is not None:
-            self._pass_over(messages, mark)
+            self._last = None
+            self._pass_over(messages, mark, present)
         following = next(messages, None)
         if mark is not None and following is None:
-            self._import.reports.unchanged += 1
+            is_elsewhere = present is not None and mark["version"] == present.version and self._end(mark) != mark
+            self._import.reports.conversations += is_elsewhere
+            self._import.reports.unchanged += not is_elsewhere
             return
         if following is None and self._left_out:
             return  # an empty conversation would be in the way once the source, or --format, is corrected
@@ -144,6 +160,7 @@ class _ConversationImport:
         for batch in self._batches(chain([following] if following else [], messages)):
             mark = self._add(batch, mark)
             yield
+        self._end(mark)
 
     def _bad(self, problem: str) -> BadRecordError:
         return BadRecordError(self._found.place, f"{problem} (memory ID {self._memory_id!r})")
@@ -168,6 +185,8 @@ class _ConversationImport:
                 yield self._checked(item)
             except BadRecordError as error:
                 self._left_out = True
+                if isinstance(item, FoundMessage) and item.index is not None and item.follows is not None:
+                    self._instead[item.index] = item.follows
                 self._import.reports.bad(error)
 
     def _checked(self, item: FoundMessage) -> _Sized:
@@ -182,22 +201,28 @@ class _ConversationImport:
         except (TypeError, ValueError, RecursionError) as error:
             raise BadRecordError(item.place, str(error)) from error
         said_at = "" if item.said_at is None else item.said_at.isoformat()
-        record = "\n".join([message_to_json(item.message), form, said_at])
+        record = "\n".join([message_to_json(item.message), form, said_at, *_elsewhere(item)])
         self._digest = hashlib.sha256(self._digest + record.encode()).digest()
         self._taken += 1
         return item, len(columns["text"]) + len(columns["payload"] or "") + len(form)
 
-    def _pass_over(self, messages: Iterator[_Sized], mark: dict[str, Any]) -> None:
+    def _pass_over(self, messages: Iterator[_Sized], mark: dict[str, Any], present: Conversation | None) -> None:
         """Read the messages that were imported before.
 
         Raises:
             BadRecordError: they differ from those in the source now.
         """
+        has_branches = self._found.current is not None and present is not None
+        stored = read_in_parts(rows_of(present).history()) if has_branches and present is not None else iter(())
+        row = next(stored, None)
         while self._taken < mark["messages"]:
             item, _size = next(messages, (None, 0))
             if item is None:
                 break
             self._time_of(item)
+            is_stored = row is not None and _is_of(row, item)
+            self._note_position(item, row if is_stored else None)
+            row = next(stored, None) if is_stored else row
         if self._taken < mark["messages"] or self._digest.hex() != mark["digest"]:
             raise self._bad("the source has changed since it was imported; erase the conversation to import it again")
 
@@ -217,36 +242,134 @@ class _ConversationImport:
     def _add(self, batch: list[FoundMessage], mark: dict[str, Any] | None) -> dict[str, Any]:
         """Add a batch in one transaction, and return the new mark."""
         new = {"source": self._import.source, "messages": self._taken, "digest": self._digest.hex(), "version": 0}
-        times = [self._time_of(item) for item in batch]
+        dated = [(item, self._time_of(item)) for item in batch]
         self._import.reports.messages += len(batch)
         if self._import.dry_run is not None:
             if mark is not None:
                 new["version"] = mark["version"]
             self._import.dry_run.marks[self._key] = new
             return new
-        native = NativeForms(self._found.framework, [item.native for item in batch])
 
-        def unchanged(conversation: Conversation) -> None:
+        def transact() -> dict[str, Any]:
+            last = self._last
+            with transaction.atomic(using=self._import.database):
+                for run in self._runs(dated):
+                    first = run[0][0] if run else None
+                    if first is not None and first.follows is not None and self._stored(first.follows) != last:
+                        self._go_to(self._stored(first.follows), mark)
+                    conversation = self._add_run(run, mark)
+                    last = None if first is None or first.index is None else self._stored(run[-1][0].index)
+                columns: dict[str, Any] = {}
+                if mark is None and self._found.created_at is not None:
+                    columns["created_at"] = as_stored(self._found.created_at)
+                self._write_mark(conversation, new, **columns)
+            self._last = last
+            return new
+
+        return self._retry(transact)
+
+    def _runs(self, batch: list[_Dated]) -> Iterator[list[_Dated]]:
+        """Yield the messages of a batch in parts in which each follows the one before it; at least one part."""
+        run: list[_Dated] = []
+        for item, time in batch:
+            if run and item.follows is not None and item.follows != run[-1][0].index:
+                yield run
+                run = []
+            run.append((item, time))
+        yield run
+
+    def _add_run(self, run: list[_Dated], mark: dict[str, Any] | None) -> Conversation:
+        target = Target(self._database_key, self._new if mark is None else None, precondition=self._unchanged(mark))
+        native = NativeForms(self._found.framework, [item.native for item, _time in run])
+        messages = NewMessages([item.message for item, _time in run], native, written_by=WrittenBy.IMPORT)
+        change = operations.add(target, messages)
+        _date(change, list(self._with_rows(change, run)))
+        return change.conversation
+
+    def _with_rows(self, change: Change, run: list[_Dated]) -> Iterator[tuple[Message, datetime | None]]:
+        """Yield the new rows of a part of a batch with their times, and note their positions."""
+        rows = [row for row in change.added if row.origin == Origin.SAID]
+        for item, time in run:
+            # A system message that is in memory already gets no row.
+            row = rows.pop(0) if rows and _is_of(rows[0], item) else None
+            self._note_position(item, row)
+            if row is not None:
+                yield row, time
+
+    def _note_position(self, item: FoundMessage, row: Message | None) -> None:
+        if item.index is None or item.follows is None:
+            return
+        if row is None:
+            self._instead[item.index] = item.follows
+        else:
+            self._positions[item.index] = row.position
+
+    def _stored(self, index: int | None) -> int:
+        """Return the index of a message, or of the last one before it that was stored; -1 for none."""
+        while index in self._instead:
+            index = self._instead[index]
+        return -1 if index is None else index
+
+    def _go_to(self, index: int, mark: dict[str, Any] | None) -> Conversation:
+        """Make the conversation go on after a message, and return it.
+
+        Raises:
+            BadRecordError: the message was deleted.
+        """
+        rows = Conversation.objects.using(self._import.database)
+        conversation = rows.named(self._owner, self._memory_id).get()
+        branch = rows_of(conversation).history().filter(on_current_branch(conversation))
+        positions = branch.values_list("position", flat=True)
+        position, unchanged = self._positions.get(index), self._unchanged(mark)
+        if position == positions.last():
+            return conversation
+        try:
+            if position is None:
+                conversation.rewind(before=positions.first(), precondition=unchanged)
+            else:
+                conversation.rewind(after=position, precondition=unchanged)
+        except InvalidValueError as error:
+            raise self._bad("imported messages were deleted; erase the conversation to import it again") from error
+        return conversation
+
+    def _end(self, mark: dict[str, Any]) -> dict[str, Any]:
+        """Go to the current branch, and return the new mark."""
+        current = self._found.current
+        if current is None or self._import.dry_run is not None or self._stored(current) == self._last:
+            return mark
+
+        def transact() -> dict[str, Any]:
+            new = {**mark}
+            with transaction.atomic(using=self._import.database):
+                conversation = self._go_to(self._stored(current), mark)
+                if conversation.version != mark["version"]:
+                    self._write_mark(conversation, new)
+            return new
+
+        return self._retry(transact)
+
+    @property
+    def _database_key(self) -> Key:
+        return Key.named(self._owner, self._memory_id, self._import.database)
+
+    def _unchanged(self, mark: dict[str, Any] | None) -> Callable[[Conversation], None]:
+        """Return the precondition that no one else has imported anything."""
+
+        def check(conversation: Conversation) -> None:
             if conversation.metadata.get(IMPORTED) != mark:
                 raise self._bad("somebody else imports or changes this at the same time; run the import again")
 
-        def transact() -> dict[str, Any]:
-            with transaction.atomic(using=self._import.database):
-                key = Key.named(self._owner, self._memory_id, self._import.database)
-                target = Target(key, self._new if mark is None else None, precondition=unchanged)
-                messages = NewMessages([item.message for item in batch], native, written_by=WrittenBy.IMPORT)
-                change = operations.add(target, messages)
-                conversation = change.conversation
-                _date(change, batch, times)
-                new["version"] = conversation.version
-                columns: dict[str, Any] = {"metadata": {**conversation.metadata, IMPORTED: new}}
-                if mark is None and self._found.created_at is not None:
-                    columns["created_at"] = as_stored(self._found.created_at)
-                if self._last_said is not None:
-                    columns["updated_at"] = as_stored(self._last_said)
-                Conversation.objects.using(self._import.database).filter(pk=conversation.pk).update(**columns)
-            return new
+        return check
 
+    def _write_mark(self, conversation: Conversation, mark: dict[str, Any], **columns: Any) -> None:
+        """Write the mark with the version of a locked conversation, and the time when it was last said something."""
+        mark["version"] = conversation.version
+        columns["metadata"] = {**conversation.metadata, IMPORTED: mark}
+        if self._last_said is not None:
+            columns["updated_at"] = as_stored(self._last_said)
+        Conversation.objects.using(self._import.database).filter(pk=conversation.pk).update(**columns)
+
+    def _retry(self, transact: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         try:
             return retry(self._import.database, transact)
         except Conversation.DoesNotExist:
@@ -270,20 +393,26 @@ class _ConversationImport:
         return self._last_said
 
 
-def _date(change: Change, batch: list[FoundMessage], times: list[datetime | None]) -> None:
+def _is_of(row: Message, item: FoundMessage) -> bool:
+    """Return whether a row contains a message."""
+    return to_columns(item.message) == {"type": row.type, "text": row.text, "payload": row.payload}
+
+
+def _elsewhere(item: FoundMessage) -> list[str]:
+    """Return what the digest contains of a message that does not follow the one before it."""
+    if item.index is None or item.follows == item.index - 1:
+        return []
+    return [str(item.follows)]
+
+
+def _date(change: Change, rows: list[tuple[Message, datetime | None]]) -> None:
     """Give the new rows the times of the source. Evictions among them keep the present time."""
     dated: list[Message] = []
-    said = iter(zip(batch, times, strict=True))
-    for row in change.added:
-        if row.origin != Origin.SAID:
-            continue
-        columns = {"type": row.type, "text": row.text, "payload": row.payload}
-        # A system message that is in memory already gets no row.
-        time = next(time for item, time in said if to_columns(item.message) == columns)
+    for row, time in rows:
         if time is not None:
             row.created_at = as_stored(time)
             dated.append(row)
     for chunk in chunks(dated):
         by_position = [When(position=row.position, then=Value(row.created_at)) for row in chunk]
-        rows = rows_of(change.conversation).filter(position__in=[row.position for row in chunk])
-        rows.update(created_at=Case(*by_position, output_field=DateTimeField()))
+        found = rows_of(change.conversation).filter(position__in=[row.position for row in chunk])
+        found.update(created_at=Case(*by_position, output_field=DateTimeField()))

@@ -58,6 +58,12 @@ class FoundMessage:
     native: Any = None
     """The source's own form, a JSON value; None if the message expresses all of it."""
 
+    index: int | None = None
+    """The number of messages before it, if the source knows branches; otherwise None."""
+
+    follows: int | None = None
+    """The ``index`` of the message that it follows, -1 for none; None if it has no ``index``."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class FoundConversation:
@@ -84,6 +90,9 @@ class FoundConversation:
     """The user name of the owner, if the source knows it."""
 
     created_at: datetime | None = None
+
+    current: int | None = None
+    """The ``index`` of the last message of the current branch, -1 for none; None if the source knows no branches."""
 
 
 Found = Iterator[FoundConversation | BadRecordError]

@@ -12,9 +12,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chatmemory import AiMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
-    AiMessage,
-    UserMessage,
-)
 from chatmemory.models import Branch, Conversation
 from chatmemory.models.branch import OPEN_END
 from chatmemory.personal_data import erase_user, export_user
@@ -169,7 +166,7 @@ class TestAPurge:
         """The result was cleared and deleted. Before that, the memory had the call with its result."""
         made = ConversationFactory()
         call = AiMessage(None, [ToolExecutionRequest("1", "look_up", "{}")])
-        made.memory.add(UserMessage("a"), call, ToolExecutionResultMessage("1", "look_up", "much"))
+        made.memory.add(UserMessage("a"), call, ToolExecutionResultMessage("1", "look_up", "word " * 60))
         made.memory.add(AiMessage("b"))
         made.memory.add(UserMessage("c"))
         made.memory.clear_tool_results(keep=0)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.test import override_settings
 
 from chatmemory import (
     AiMessage,
@@ -20,6 +21,7 @@ from chatmemory import (
     UserMessage,
 )
 from chatmemory.models import Conversation
+from chatmemory.models.branch import on_current_branch
 from tests.support.imports import run_import
 
 pytestmark = pytest.mark.django_db
@@ -117,6 +119,11 @@ def test_each_message_keeps_what_it_was_made_of(load: Any) -> None:
     assert row.message == AiMessage("Yes", thinking="S\nHm.")
 
 
+def current_branch() -> list[ChatMessage]:
+    made = Conversation.objects.get()
+    return [row.message for row in made.messages.history().filter(on_current_branch(made))]
+
+
 class TestTheBranch:
     @pytest.fixture
     def asked_anew(self) -> dict[str, Any]:
@@ -129,13 +136,44 @@ class TestTheBranch:
 
     def test_is_the_one_that_is_shown(self, load: Any, asked_anew: dict[str, Any]) -> None:
         load(asked_anew)
-        assert history() == [UserMessage("Hi"), AiMessage("two"), UserMessage("more")]
-        assert Conversation.objects.get().metadata["chatgpt"] == {"other_branches": 1}
+        made = Conversation.objects.get()
+        assert history() == [UserMessage("Hi"), AiMessage("one"), AiMessage("two"), UserMessage("more")]
+        assert current_branch() == [UserMessage("Hi"), AiMessage("two"), UserMessage("more")]
+        assert made.memory.messages() == current_branch()
+        assert made.tree().children(0) == (1, 2)
+        assert made.metadata["chatgpt"] == {}
+
+    def test_is_an_earlier_one(self, load: Any, asked_anew: dict[str, Any]) -> None:
+        load({**asked_anew, "current_node": "n2"})
+        assert history()[1:] == [AiMessage("one"), AiMessage("two"), UserMessage("more")]
+        assert Conversation.objects.get().memory.messages() == current_branch() == history()[:2]
 
     def test_is_the_newest_if_nothing_says_which(self, load: Any, asked_anew: dict[str, Any]) -> None:
         del asked_anew["current_node"]
         load(asked_anew)
-        assert history()[1:] == [AiMessage("two"), UserMessage("more")]
+        assert current_branch()[1:] == [AiMessage("two"), UserMessage("more")]
+
+    def test_is_the_only_one_without_a_history(self, load: Any, asked_anew: dict[str, Any]) -> None:
+        with override_settings(CHATMEMORY={"KEEP_HISTORY": False}):
+            load(asked_anew)
+            assert history() == [UserMessage("Hi"), AiMessage("two"), UserMessage("more")]
+        assert Conversation.objects.get().metadata["chatgpt"] == {"other_branches": 1}
+
+    def test_follows_the_source(self, load: Any, asked_anew: dict[str, Any]) -> None:
+        """Also if nothing new was said; but not if the conversation was changed here."""
+        load(asked_anew)
+        assert "Imported conversations: 1, messages: 0" in load({**asked_anew, "current_node": "n2"})
+        assert current_branch()[1:] == [AiMessage("one")]
+        assert "there already: 1" in load({**asked_anew, "current_node": "n2"})
+        Conversation.objects.get().memory.add(UserMessage("mine"))
+        load(asked_anew)
+        assert current_branch()[1:] == [AiMessage("one"), UserMessage("mine")]
+
+    def test_goes_on_where_messages_are_left_out(self, load: Any, asked_anew: dict[str, Any]) -> None:
+        asked_anew["mapping"]["n3"]["message"]["content"]["parts"] = ["a\x00b"]
+        said = load(asked_anew)
+        assert "U+0000" in said
+        assert current_branch() == [UserMessage("Hi"), UserMessage("more")]
 
     def test_begins_where_a_parent_is_missing(self, load: Any) -> None:
         made = conversation(said("user", "Hi"))
@@ -146,8 +184,7 @@ class TestTheBranch:
     @pytest.mark.parametrize("current", ["n2", None])
     def test_that_goes_round_in_a_circle_is_named(self, load: Any, current: str | None) -> None:
         made = conversation(said("user", "Hi"), said("assistant", "one"), current_node=current)
-        made["mapping"]["n0"] = {"parent": None if current is None else "n2", "children": ["n1"]}
-        made["mapping"]["n2"]["children"] = ["n1"]
+        made["mapping"]["n0"] = {"parent": "n2", "children": ["n1"]}
         assert "conversation 'Tea' c1: its messages go round in a circle" in load(made)
 
     def test_without_messages(self, load: Any) -> None:
