@@ -1,28 +1,67 @@
-"""What the other parts of chatmemory know of branches: exports, imports and checks."""
+"""What the other parts of chatmemory know of branches.
+
+The modules that the hooks need are imported when they are called.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from django.db.models import QuerySet
-
-from chatmemory.capabilities import AdminPage, Capability
-from chatmemory.database.change import Change, Target
-from chatmemory.database.reading import in_parts, pages
-from chatmemory.models import Branch, Conversation
-from chatmemory.models.branch import NOTHING, OPEN_END, BranchTree
-from chatmemory.verification import Finding
+from chatmemory.capabilities import AdminPage, Capability, MessageField
 
 if TYPE_CHECKING:
+    from django.db.models import QuerySet
     from django.http import HttpRequest
+    from django.urls import URLPattern
 
+    from chatmemory.models import Conversation
     from chatmemory.transfer.export import Line
+    from chatmemory.verification import Finding
 
 
 class Branches(Capability):
     """Branches are always there. See docs/branches.md."""
+
+    def anonymise(self, conversation: Conversation) -> None:
+        from chatmemory.branches.records import rows_of
+
+        rows_of(conversation).update(user=None)
+
+    def erase_user(self, user: Any, database: str, *, how: str) -> None:
+        from chatmemory.models import Branch
+
+        Branch.objects.using(database).filter(user=user).update(user=None)
+
+    def export(self, conversation: Conversation) -> Iterable[dict[str, Any]]:
+        from chatmemory.branches.records import export
+
+        return export(conversation)
+
+    def export_user(self, user: Any, database: str) -> Iterable[dict[str, Any]]:
+        from chatmemory.branches.records import export_user
+
+        return export_user(user, database)
+
+    def restore(self, conversation: Conversation, line: Line) -> Callable[[], object]:
+        from chatmemory.branches.records import restore
+
+        return restore(conversation, line)
+
+    def verify(self, conversations: QuerySet[Conversation], *, repair: bool) -> Iterable[Finding]:
+        from chatmemory.branches.records import verify
+
+        return verify(conversations, repair=repair)
+
+    def routes(self) -> Sequence[URLPattern]:
+        from chatmemory.branches.rest import routes
+
+        return routes
+
+    def message_fields(self) -> Sequence[MessageField]:
+        from chatmemory.branches.rest import message_field
+
+        return [message_field()]
 
     def admin_pages(self) -> Sequence[AdminPage]:
         from chatmemory.branches.admin import switch
@@ -40,121 +79,3 @@ class Branches(Capability):
         from chatmemory.branches.admin import notes
 
         return notes(model_admin, request, conversation, positions)
-
-    def anonymise(self, conversation: Conversation) -> None:
-        _rows_of(conversation).update(user=None)
-
-    def erase_user(self, user: Any, database: str, *, how: str) -> None:
-        Branch.objects.using(database).filter(user=user).update(user=None)
-
-    def export(self, conversation: Conversation) -> Iterable[dict[str, Any]]:
-        branches = BranchTree.read(conversation).until(conversation.version).branches
-        return (_record(branch, conversation) for branch in branches) if len(branches) > 1 else ()
-
-    def export_user(self, user: Any, database: str) -> Iterable[dict[str, Any]]:
-        rows = Branch.objects.using(database).filter(user=user).exclude(conversation__owner=user)
-        for branch in in_parts(rows.select_related("conversation")):
-            yield {"conversation": branch.conversation_id, **_record(branch, branch.conversation)}
-
-    def restore(self, conversation: Conversation, line: Line) -> Callable[[], object]:
-        branch = Branch(
-            conversation=conversation,
-            version=_number(line, "version", 0, conversation.version),
-            start=_number(line, "start", 0, conversation.next_position),
-            follows=line.number("follows"),
-            left=line.number("left"),
-            compacted_to=_number(line, "compacted_to", 0, conversation.next_position),
-            current_to=line.number("current_to", null=True),
-            # Another user of the same name, in another database, may be another person.
-            user_id=conversation.owner_id if line.flag("by_owner") else None,
-            created_at=line.moment("created_at"),
-        )
-        for name in ("follows", "left"):
-            if not NOTHING <= getattr(branch, name) < branch.start:
-                raise line.bad(f"{name}: expected a position before {branch.start}, or -1, got {getattr(branch, name)}")
-        if branch.current_to is not None and not branch.start <= branch.current_to <= OPEN_END:
-            raise line.bad(f"current_to: expected at least {branch.start}, or null, got {branch.current_to}")
-        return partial(branch.save, using=conversation._state.db, force_insert=True)
-
-    def verify(self, conversations: QuerySet[Conversation], *, repair: bool) -> Iterable[Finding]:
-        branched = Branch.objects.using(conversations.db).values("conversation")
-        for page in pages(conversations.filter(pk__in=branched)):
-            for conversation in page:
-                if any(_problems(conversation)):
-                    yield from _examine_locked(conversation, repair)
-
-
-def _number(line: Line, name: str, least: int, most: int) -> int:
-    number: int = line.number(name)
-    if not least <= number <= most:
-        raise line.bad(f"{name}: expected from {least} to {most}, got {str(number)[:100]}")
-    return number
-
-
-def _rows_of(conversation: Conversation) -> QuerySet[Branch]:
-    return Branch.objects.using(conversation._state.db).filter(conversation=conversation)
-
-
-def _record(branch: Branch, conversation: Conversation) -> dict[str, Any]:
-    return {
-        "version": branch.version,
-        "start": branch.start,
-        "follows": branch.follows,
-        "left": branch.left,
-        "compacted_to": branch.compacted_to,
-        "current_to": branch.current_to,
-        "by_owner": branch.user_id is not None and branch.user_id == conversation.owner_id,
-        "created_at": branch.created_at.isoformat(),
-    }
-
-
-def _examine_locked(conversation: Conversation, repair: bool) -> list[Finding]:
-    """Return the problems that are still there when no one else changes the conversation."""
-    findings: list[Finding] = []
-
-    def work(change: Change) -> None:
-        findings[:] = _problems(change.conversation, repair=repair)
-
-    try:
-        Target.as_read(conversation).change(work)
-    except Conversation.DoesNotExist:
-        return []
-    return findings
-
-
-def _problems(conversation: Conversation, *, repair: bool = False) -> Iterator[Finding]:
-    """Yield the problems in the branches of a conversation."""
-
-    def finding(branch: Branch, column: str, expected: Any, *, repaired: bool = False) -> Finding:
-        return Finding(
-            conversation=conversation.pk,
-            memory_id=conversation.memory_id,
-            what=f"{column} of the branch of version {branch.version}",
-            expected=str(expected),
-            found=str(getattr(branch, column)),
-            repaired=repaired,
-        )
-
-    tree = BranchTree.read(conversation)
-    if tree.branches[0].version or tree.branches[0].start:
-        yield finding(tree.branches[0], "start", "0, and a branch of version 0")
-        return
-    least = is_wrong = 0
-    for branch in tree.branches:
-        if not least <= branch.start <= conversation.next_position:
-            is_wrong = 1
-            yield finding(branch, "start", f"from {least} to {conversation.next_position}")
-        least = max(least, branch.start)
-        if branch.version > conversation.version:
-            yield finding(branch, "version", f"up to {conversation.version}")
-        for column in ("follows", "left"):
-            if not NOTHING <= getattr(branch, column) < branch.start:
-                is_wrong = 1
-                yield finding(branch, column, f"a position before {branch.start}, or -1")
-    if is_wrong:
-        return
-    for branch, end in tree.current_ends():
-        if branch.current_to != end:
-            if repair:
-                _rows_of(conversation).filter(version=branch.version).update(current_to=end)
-            yield finding(branch, "current_to", end, repaired=repair)

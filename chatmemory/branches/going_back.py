@@ -85,6 +85,32 @@ def rewind(
     return go_back(target, find, asked, idempotency_key, user, in_turn=in_turn)
 
 
+def go_after(
+    target: Target,
+    *,
+    position: int,
+    idempotency_key: str | None = None,
+    user: Any = None,
+    in_turn: bool = False,
+) -> Change:
+    """Make the memory what it was when the message at a position had just been said, so that the next one follows it.
+
+    Args:
+        target: the conversation.
+        position: the position of a message that was said.
+        idempotency_key: as for ``memory.add``.
+        user: who goes there.
+        in_turn: whether the caller has the turn. Otherwise, no turn may be in progress.
+    """
+
+    def find(tree: BranchTree) -> Destination | None:
+        if position == head_of(tree):
+            return None
+        return after_message(tree, said_at(tree.conversation, position))
+
+    return go_back(target, find, ["after", position], idempotency_key, user, in_turn=in_turn)
+
+
 def switch(target: Target, position: int, *, idempotency_key: str | None = None, user: Any = None) -> Change:
     """Go to the branch of the message at a position, where it was left last. See ``methods.switch``."""
     return go_back(target, lambda tree: _where_left(tree, position), ["switch", position], idempotency_key, user)

@@ -38,6 +38,7 @@ from chatmemory.models import (
     MessageQuerySet,
     Origin,
 )
+from chatmemory.models.branch import on_current_branch
 from chatmemory.models.conversation_names import kept_names
 from chatmemory.rest.access import one_owner
 from chatmemory.rest.problems import invalid
@@ -164,6 +165,11 @@ class MessageFilter(filters.FilterSet):
         method="filter_uncovered",
         help_text="Whether it left the memory for want of room, and no summary covers it.",
     )
+    branch = filters.ChoiceFilter(
+        choices=[("current", "current")],
+        method="filter_branch",
+        help_text="current: only what is on the current branch.",
+    )
     position_min = _Whole(field_name="position", lookup_expr="gte")
     position_max = _Whole(field_name="position", lookup_expr="lte")
     created_after = _Moment(field_name="created_at", lookup_expr="gte")
@@ -180,6 +186,10 @@ class MessageFilter(filters.FilterSet):
 
     def filter_uncovered(self, queryset: MessageQuerySet, name: str, value: bool) -> MessageQuerySet:
         return queryset.filter(UNCOVERED if value else ~UNCOVERED)
+
+    def filter_branch(self, queryset: MessageQuerySet, name: str, value: str) -> MessageQuerySet:
+        key = self.request.parser_context["kwargs"]["conversation_id"]
+        return queryset.filter(on_current_branch(Conversation(pk=key)))
 
     def filter_search(self, queryset: MessageQuerySet, name: str, value: str) -> MessageQuerySet:
         said, types = None, Reader.of(self.request).searched_types

@@ -23,6 +23,8 @@ from rest_framework.response import Response
 from rest_framework.settings import api_settings
 from rest_framework.views import exception_handler
 
+from chatmemory.assistant.errors import ConversationBusyError
+from chatmemory.branches.going_back import HistoryNotKeptError
 from chatmemory.core.exceptions import (
     CodedError,
     IdempotencyConflictError,
@@ -189,6 +191,41 @@ class SummarizerFailed(Problem, status=502, code="summarizer_failed"):
         super().__init__(message, members={"retry_at": moment}, **params)
 
 
+class TurnUnderWay(Problem, status=409, code="turn_under_way"):
+    """Another turn of the conversation is under way."""
+
+    wait = 1  # seconds, which REST framework makes the header Retry-After of
+    message = _("Another turn of this conversation is under way. Try again when it has ended.")
+
+
+class MessageEdited(Problem, status=409, code="message_edited"):
+    """A message of ``useChat`` has the ID of one that was said before, and says something else."""
+
+    message = _(
+        "A message with this ID was already sent with different content. To edit it, send its ID as messageId, too. "
+        "To send a new message, use a new ID."
+    )
+
+
+class AnswerDeleted(Problem, status=409, code="answer_deleted"):
+    """The message was said before, and its answer may have been deleted."""
+
+    message = _(
+        "The message was said before with this key, and later messages have been deleted, perhaps the answer "
+        "among them. Send it with a new key to say it again."
+    )
+
+
+class NothingSaid(Problem, status=409, code="nothing_said"):
+    """The request has no message, and the memory has none that could be answered."""
+
+    message = _("Nothing was said yet that could be answered. Give a message.")
+
+
+class HistoryNotKept(Problem, status=409, of=HistoryNotKeptError):
+    """The conversation cannot go back, because evicted messages are deleted."""
+
+
 class NotExpressible(Problem, status=406, code="not_expressible"):
     """The format that was asked for has no place for a message."""
 
@@ -277,6 +314,8 @@ def as_api_exception(error: Exception) -> Exception:
             return invalid(error.place, error)
         case UnsupportedContentError():
             return NotExpressible(problem=error)
+        case ConversationBusyError():
+            return TurnUnderWay()
         case Conversation.DoesNotExist():
             return exceptions.NotFound()
         case Http404():

@@ -21,6 +21,7 @@ from chatmemory.core.arguments import whole_number
 from chatmemory.core.entries import EvictionReason
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.json_text import dumps, require_json
+from chatmemory.core.messages import UserMessage
 from chatmemory.core.window import PRESETS, without_preset
 from chatmemory.database.change import MESSAGE_FIELDS, MemorySize, WindowTrial, messages_to_data
 from chatmemory.database.new_messages import NativeForms, NewMessages
@@ -153,7 +154,7 @@ class StrictSerializer(serializers.Serializer[Any]):
                 raise invalid(name[:100], "unknown field; leave it out", code="unknown_field")
             self._check_type(name, field, value)
             # These read the value themselves, and may ignore a part of it.
-            if not isinstance(field, (MessagesField, serializers.BaseSerializer)):
+            if not isinstance(field, (MessagesField, NewMessageField, serializers.BaseSerializer)):
                 # Even a value that is no valid choice, because the error quotes it.
                 try:
                     require_json(value, name)
@@ -206,6 +207,21 @@ class MessagesField(serializers.Field[Any, Any, Any, Any]):
     def openapi(self) -> Schema:
         bounds = {"minItems": self.least, "maxItems": setting(self.most)}
         return {"anyOf": [list_of(ref(name), **bounds) for name in _READABLE]}
+
+
+class NewMessageField(serializers.Field[Any, Any, Any, Any]):
+    """One message of the user, in the format of the request."""
+
+    in_format = True
+
+    def to_internal_value(self, data: Any) -> UserMessage:
+        messages = read_one(data, str(self.field_name), self.context["format"])
+        if len(messages) != 1 or not isinstance(message := messages[0], UserMessage):
+            raise invalid("", "expected a message of the user", code="invalid_choice")
+        return message
+
+    def openapi(self) -> Schema:
+        return {"anyOf": [ref("UserMessage"), ref("OpenAiUserMessage")]}
 
 
 class MessageBatchSerializer(StrictSerializer):

@@ -16,7 +16,7 @@ ITEM = {
     "covers_from", "covers_to", "pinned", "added_in", "evicted_in", "evicted_at", "created_at",
 }  # fmt: skip
 
-LISTED = ITEM | {"feedback", "usage"}
+LISTED = ITEM | {"feedback", "siblings", "usage"}
 """What the calls of messages add to an item: the fields of apps."""
 
 

@@ -6,24 +6,23 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import Any
 
-from django.db.models import Q
-
 from chatmemory.assistant.assistant import running_turn
+from chatmemory.branches.ui_messages import ANSWER_TYPES, answer_id, shown_rows
 from chatmemory.conf import setting
-from chatmemory.core.messages import AiMessage, ChatMessage, SystemMessage, ToolExecutionResultMessage, UserMessage
-from chatmemory.database.reading import CHARS, rows_of
+from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionResultMessage, UserMessage
+from chatmemory.database.reading import CHARS
 from chatmemory.formats.ai_sdk import to_ai_sdk
 from chatmemory.models import Conversation, Message, MessageQuerySet, Origin
+from chatmemory.models.branch import OPEN_END, BranchTree, on_current_branch
 from chatmemory.rest.reader import Reader
 
 _TURNS_AT_ONCE = 50
 _ROWS_AT_ONCE = 1000
-_COPY = Q(type=UserMessage.type, origin=Origin.COPY)
 
 
-def _spoken_rows(conversation: Conversation) -> MessageQuerySet:
-    """Return what was said, without system messages, and the copies of user messages that were asked again."""
-    return rows_of(conversation).filter(Q(origin=Origin.SAID) | _COPY).exclude(type=SystemMessage.type)
+def _current_rows(conversation: Conversation) -> MessageQuerySet:
+    """Return the ``shown_rows`` of the current branch."""
+    return shown_rows(conversation).filter(on_current_branch(conversation))
 
 
 def is_answer(message: ChatMessage | None) -> bool:
@@ -36,7 +35,7 @@ def last_question(conversation: Conversation) -> int | None:
 
     It may be a copy: one that was asked again after other turns.
     """
-    asked = _spoken_rows(conversation).filter(type=UserMessage.type).order_by("-position")
+    asked = _current_rows(conversation).filter(type=UserMessage.type).order_by("-position")
     found: int | None = asked.values_list("position", flat=True).first()
     return found
 
@@ -44,11 +43,26 @@ def last_question(conversation: Conversation) -> int | None:
 def answer_rows(conversation: Conversation, question: int | None) -> Sequence[Message]:
     """Return what the assistant added to answer a message: its calls, their results and the answer, in order.
 
+    If the message is on the current branch, this is its answer there, else the first one.
+
     Args:
         conversation: its row.
         question: the position of the message; None for what came before anybody said anything.
     """
-    rows = _spoken_rows(conversation).filter(position__gt=-1 if question is None else question)
+    tree = BranchTree.read(conversation)
+    if question is None or tree.leads_to(question, OPEN_END):
+        rows = _current_rows(conversation).filter(position__gt=-1 if question is None else question)
+        return _until_next_question(rows)
+    return branch_answer(tree, question)
+
+
+def branch_answer(tree: BranchTree, after: int) -> Sequence[Message]:
+    """Return the calls, results and answer behind a position, on the branch to which that position belongs."""
+    end = next((branch.start for branch in tree.branches if branch.start > after), OPEN_END)
+    return _until_next_question(shown_rows(tree.conversation).filter(position__gt=after, position__lt=end))
+
+
+def _until_next_question(rows: MessageQuerySet) -> Sequence[Message]:
     end = rows.filter(type=UserMessage.type).order_by("position").values_list("position", flat=True).first()
     if end is not None:
         rows = rows.filter(position__lt=end)
@@ -58,12 +72,12 @@ def answer_rows(conversation: Conversation, question: int | None) -> Sequence[Me
 
 def is_awaited(conversation: Conversation) -> bool:
     """Return whether the last message that was said is one to answer."""
-    last = _spoken_rows(conversation).order_by("-position").first()
+    last = _current_rows(conversation).order_by("-position").first()
     return last is not None and not is_answer(last.message)
 
 
 def turns_to_data(conversation: Conversation, before: int | None, reader: Reader) -> dict[str, Any]:
-    """Return a page of turns: ``{"messages": [UIMessage, …], "before": position | None, "running": bool}``.
+    """Return a page of turns: the UI messages, where older ones are, whether a turn runs, and the memory's version.
 
     ``before`` is the position before which there are older messages. The answer of a turn that runs now is left out,
     and ``running`` is True: its stream begins with that answer.
@@ -81,12 +95,13 @@ def turns_to_data(conversation: Conversation, before: int | None, reader: Reader
     if is_unanswered:
         asked = [index for index, row in enumerate(rows) if row.type == UserMessage.type]
         rows = rows[: asked[-1] + 1] if asked else []
-    return {"messages": _to_ui_messages(reader.rows(rows), start), "before": start, "running": is_unanswered}
+    messages = _to_ui_messages(BranchTree.read(conversation), reader.rows(rows), start)
+    return {"messages": messages, "before": start, "running": is_unanswered, "version": conversation.version}
 
 
 def _read(conversation: Conversation, before: int | None) -> tuple[list[Message], int | None]:
     """Return the rows of a page in order, and the position of the first if there are older ones, else None."""
-    rows = _spoken_rows(conversation)
+    rows = _current_rows(conversation)
     if before is not None:
         rows = rows.filter(position__lt=before)
     first = _first_of_page(rows)
@@ -116,7 +131,7 @@ def _first_of_page(rows: MessageQuerySet) -> int | None:
     return within
 
 
-def _to_ui_messages(rows: list[Message], start: int | None) -> list[dict[str, Any]]:
+def _to_ui_messages(tree: BranchTree, rows: list[Message], start: int | None) -> list[dict[str, Any]]:
     """Return the messages of a page. A copy is not shown: what answers it is a message of its own, as in its stream."""
     turns: list[list[Message]] = []
     for row in rows:
@@ -124,13 +139,20 @@ def _to_ui_messages(rows: list[Message], start: int | None) -> list[dict[str, An
             turns.append([])
         turns[-1].append(row)
     written: list[dict[str, Any]] = []
-    for first, *others in turns:
-        spoken = others if first.origin == Origin.COPY else [first, *others]
+    for turn in turns:
+        spoken = turn[1:] if turn[0].origin == Origin.COPY else turn
         messages = to_ai_sdk([row.message for row in spoken], ids=[str(row.position) for row in spoken])
-        if messages and messages[0]["id"] == "answer":
-            if first.origin == Origin.COPY:
-                messages[0]["id"] = f"answer-{first.position}"
-            elif start is not None:  # the rest of a turn that is too long for a page
-                messages[0]["id"] = f"answer-from-{first.position}"
-        written += messages
+        ids: dict[str, str] = {}
+        asked: int | None = None
+        for row in turn:
+            if row.type not in ANSWER_TYPES:
+                asked = row.position
+            elif asked is not None:  # the last row of each answer names it
+                written_as = "answer" if spoken is not turn and asked == turn[0].position else f"answer-{asked}"
+                ids[written_as] = answer_id(tree, asked, row.position)
+            elif start is None:
+                ids["answer"] = answer_id(tree, None, row.position)
+            else:  # the rest of a turn that is too long for a page
+                ids["answer"] = f"answer-from-{turn[0].position}"
+        written += [{**message, "id": ids.get(message["id"], message["id"])} for message in messages]
     return written

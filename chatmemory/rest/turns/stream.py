@@ -50,18 +50,18 @@ _LONGEST_OPENING = 2.0
 class TurnStream:
     """The writer of one turn's events."""
 
-    def __init__(self, question: int | None, format: MessageFormat, reader: Reader) -> None:
+    def __init__(self, question: int | None, id: str, format: MessageFormat, reader: Reader) -> None:
         """
         Args:
             question: the position of the message that the turn answers.
+            id: the ID of the UI message with the answer.
             format: the format of the messages in ``data-memory``.
             reader: what is shown of messages.
         """
         self.question = question
         self.language = get_language()  # the stream may be written in other threads
         self._format, self._reader = format, reader
-        # The ID that to_ai_sdk() gives it.
-        self._stream = UIMessageStream("answer" if question is None else f"answer-{question}")
+        self._stream = UIMessageStream(id)
 
     def begin(self, added: Iterable[Added], rows: Sequence[Message]) -> bytes:
         """Return the beginning, with what was added before the model is asked, and what is stored of the answer."""

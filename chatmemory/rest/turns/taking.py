@@ -26,27 +26,22 @@ from chatmemory.assistant import (
     WindowTooSmallError,
 )
 from chatmemory.assistant.turn import TurnEvent
-from chatmemory.core.arguments import whole_number
+from chatmemory.branches.going_back import HistoryNotKeptError
+from chatmemory.branches.ui_messages import answer_id
 from chatmemory.core.exceptions import IdempotencyConflictError, MemoryTooLargeError
-from chatmemory.core.messages import AiMessage, UserMessage
+from chatmemory.core.messages import AiMessage
 from chatmemory.database.change import Change, MemorySize
-from chatmemory.database.idempotency import keys_of
 from chatmemory.database.reading import request_bound, rows_of
 from chatmemory.formats import MessageFormat
-from chatmemory.models import MAX_LIMIT, Conversation, Message, Origin
-from chatmemory.rest.problems import Problem, as_api_exception, problem_body
+from chatmemory.models import Conversation, Message
+from chatmemory.models.branch import BranchTree
+from chatmemory.rest.problems import AnswerDeleted, MessageEdited, NothingSaid, Problem, as_api_exception, problem_body
 from chatmemory.rest.reader import Reader
 from chatmemory.rest.serializers import change_to_data
 from chatmemory.rest.turns.history import answer_rows, is_answer, last_question
+from chatmemory.rest.turns.opening import TurnRequest, opening_of
 
 _logger = logging.getLogger("chatmemory.rest")
-
-
-class TurnUnderWay(Problem, status=409, code="turn_under_way"):
-    """Another turn of the conversation is under way."""
-
-    wait = 1  # seconds, which REST framework makes the header Retry-After of
-    message = _("Another turn of this conversation is under way. Try again when it has ended.")
 
 
 class Interrupted(Problem, status=409, code="turn_interrupted"):
@@ -61,24 +56,6 @@ class Overtaken(Problem, status=409, code="turn_overtaken"):
     message = _("This message was not answered, and others were said since. Say it again as a new message.")
 
 
-class MessageEdited(Problem, status=409, code="message_edited"):
-    """A message of ``useChat`` has the ID of one that was said before, and says something else."""
-
-    message = _(
-        "A message with this ID was already sent with different content. Messages cannot be edited. Send it as "
-        "a new message, with a new ID."
-    )
-
-
-class AnswerDeleted(Problem, status=409, code="answer_deleted"):
-    """The message was said before, and its answer may have been deleted."""
-
-    message = _(
-        "The message was said before with this key, and later messages have been deleted, perhaps the answer "
-        "among them. Send it with a new key to say it again."
-    )
-
-
 class WindowTooSmall(Problem, status=409, code="window_too_small"):
     """The message that the model must answer does not fit the window."""
 
@@ -90,12 +67,6 @@ class ContextTooLong(Problem, status=409, code="context_too_long"):
         "The message is too long for the model, with what must stay beside it. What was said is kept. Say it again in "
         "fewer words."
     )
-
-
-class NothingSaid(Problem, status=409, code="nothing_said"):
-    """The request has no message, and the memory has none that could be answered."""
-
-    message = _("Nothing was said yet that could be answered. Give a message.")
 
 
 class ModelFailed(Problem, status=502, code="model_failed"):
@@ -112,8 +83,6 @@ def problem_of_turn(error: Exception) -> Exception:
     match error:
         case APIException() | Conversation.DoesNotExist():
             return error
-        case ConversationBusyError():
-            return TurnUnderWay()
         case NothingSaidError():
             return NothingSaid()
         case TurnLostError():
@@ -130,6 +99,8 @@ def problem_of_turn(error: Exception) -> Exception:
             return ModelFailed(
                 _("The model called tools again and again, and gave no answer. What was said is kept. Try again.")
             )
+        case ConversationBusyError() | HistoryNotKeptError():
+            return as_api_exception(error)
         case IdempotencyConflictError() | OperationalError() | ProgrammingError() | InterfaceError() | InternalError():
             if (problem := as_api_exception(error)) is not error:
                 return problem
@@ -180,6 +151,11 @@ class TurnAnswer:
         except Exception as error:
             raise problem_of_turn(error) from error
 
+    def id(self, conversation: Conversation) -> str:
+        """Return the ID of the UI message with the answer."""
+        is_whole = self.turn is None and self.rows
+        return answer_id(BranchTree.read(conversation), self.question, self.rows[-1].position if is_whole else None)
+
     def read_again(self, conversation: Conversation) -> None:
         """Tell of an answer that was given before: what was added as it is now, and the memory as it is now.
 
@@ -223,10 +199,10 @@ class TurnAnswer:
 def take_turn(
     assistant: Assistant,
     conversation: Conversation,
-    message: UserMessage | None,
+    asked: TurnRequest,
     *,
     key: str | None,
-    message_id: str | None,
+    user: Any,
     context: Any,
     written_by: str,
     record: Callable[[], None],
@@ -236,9 +212,9 @@ def take_turn(
     Args:
         assistant: who answers.
         conversation: its row.
-        message: what the user says; None to go on from where the conversation stands.
+        asked: what the request asks for.
         key: the idempotency key of the request.
-        message_id: the ID that ``useChat`` gave the message, which is the key of a request without one.
+        user: who asks.
         context: for tools.
         written_by: who wrote the message.
         record: records the turn once it is sure: in the transaction that adds the message, if there is one.
@@ -248,24 +224,23 @@ def take_turn(
         MemoryTooLargeError: the memory is, or would be, too large for one request. Nothing was added.
         RuntimeError, TypeError: a defect of the project, whose text says what to do.
     """
-    said_at = None if key is not None or message_id is None else _position_of(conversation, message, message_id)
+    opening = opening_of(conversation, asked, key, user)
+    said_at, message = opening.said_at, opening.message
     if said_at is not None and said_at != last_question(conversation):
         found = _answer_before(conversation, said_at)
         record()
         return found
-    if said_at is not None:
-        message = None
     try:
         turn = assistant.begin(
             conversation,
             message,
-            # To go on from where a conversation stands needs no key: it stands at the answer when there is one.
-            idempotency_key=None if message is None else key or message_id,
+            idempotency_key=opening.key,
             context=context,
             wait_timeout=_WAIT_FOR_TURN,
             most=request_bound(),
             written_by=written_by,
             also=None if message is None else lambda change: record(),
+            go_back=opening.go_back,
         )
     except (RuntimeError, TypeError, MemoryTooLargeError):
         raise
@@ -301,31 +276,6 @@ def _is_new(turn: Turn) -> bool:
     """Return whether nothing was said after the question, so that no row is part of its answer yet."""
     last = turn.changes[-1] if turn.changes else None
     return last is not None and turn.question is not None and turn.question + 1 == last.conversation.next_position
-
-
-def _position_of(conversation: Conversation, message: UserMessage | None, message_id: str) -> int | None:
-    """Return where a message of ``useChat`` was said, if its ID is the one that ``GET turns/`` gave it.
-
-    It may have been said without a key, so its position is all that is known of it.
-
-    Raises:
-        MessageEdited: it says something else than what was said there.
-        AnswerDeleted: what was said there has been deleted.
-    """
-    position = whole_number(message_id, most=MAX_LIMIT)
-    if position is None or position >= conversation.next_position:
-        return None
-    row = rows_of(conversation).filter(position=position).first()
-    if row is not None and (row.type, row.origin) != (UserMessage.type, Origin.SAID):
-        return None
-    said = None if row is None else row.message
-    if isinstance(said, UserMessage) and message is not None and said.contents == message.contents:
-        return position
-    # A client that numbers its messages itself means no position. Longer numbers, such as times, are none of these.
-    digits = len(str(conversation.next_position))
-    if keys_of(conversation).filter(key__regex=f"^[0-9]{{1,{digits}}}$").exists():
-        return None
-    raise AnswerDeleted if row is None else MessageEdited
 
 
 def _answer_before(conversation: Conversation, question: int) -> TurnAnswer:

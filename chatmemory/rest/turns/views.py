@@ -17,17 +17,20 @@ from rest_framework.response import Response
 
 from chatmemory.assistant import Assistant
 from chatmemory.assistant.project import has_assistant, project_assistant
+from chatmemory.branches.ui_messages import answer_id
 from chatmemory.conf import setting
 from chatmemory.core.messages import UserMessage
-from chatmemory.database.new_messages import NewMessages
 from chatmemory.formats import MessageFormat
 from chatmemory.formats.ai_sdk.stream import HEADERS
 from chatmemory.formats.registry import BUILT_IN, message_format, message_formats
 from chatmemory.formats.schemas import NOT_BLANK, Schema, closed, constant, list_of, ref, text
-from chatmemory.rest.access import writer
+from chatmemory.models import MAX_LIMIT
+from chatmemory.models.branch import BranchTree
+from chatmemory.rest.access import signed_in_user, writer
 from chatmemory.rest.problems import NotFound, invalid
 from chatmemory.rest.serializers import ChangeSerializer, CountField, MessageField, WholeNumberField, read_one
 from chatmemory.rest.turns.history import last_question, turns_to_data
+from chatmemory.rest.turns.opening import TurnRequest, UIRequest
 from chatmemory.rest.turns.stream import (
     TaskDelivery,
     ThreadDelivery,
@@ -48,16 +51,12 @@ _LONGEST_ID = 255
 class NewTurnSerializer(serializers.BaseSerializer[Any]):
     """What the user says: `message`, or what the AI SDK's `useChat` sends."""
 
-    def run_validation(self, data: Any = None) -> tuple[NewMessages | None, str | None]:
+    def run_validation(self, data: Any = None) -> TurnRequest:
         """Read the body.
 
         The message has none of the attributes in which formats keep what a provider gets again. Of the messages of
         ``useChat`` only the last one of the user is read: the others are in the database, and what a browser says of
         them is not to be believed.
-
-        Returns:
-            the user's message, or None to go on from where the conversation stands; and the ID that ``useChat`` gave
-            it.
 
         Raises:
             ValidationError, InvalidMessageError: the body is something else, or its message is too long, or not of a
@@ -67,13 +66,22 @@ class NewTurnSerializer(serializers.BaseSerializer[Any]):
             raise invalid("", 'expected an object, such as {"message": "Hello"}', code="invalid_type")
         if is_from_use_chat(data):
             return _read_use_chat(data)
-        unknown = next((name for name in data if name != "message"), None)
+        unknown = next((name for name in data if name not in ("message", "edit", "regenerate")), None)
         if unknown is not None:
             raise invalid(
-                unknown[:100], "unknown field; expected message, or the body that useChat sends", code="unknown_field"
+                unknown[:100],
+                "unknown field; expected message, edit, regenerate, or the body that useChat sends",
+                code="unknown_field",
             )
-        given = data.get("message")
-        return (None if given is None else _read_message(given, self.context["format"])), None
+        given, edit = data.get("message"), _read_position(data, "edit")
+        if "regenerate" in data:
+            other = next((name for name in ("message", "edit") if data.get(name) is not None), None)
+            if other is not None:
+                raise invalid(other, "cannot be given with regenerate; leave it out")
+            return TurnRequest(regenerates=True, regenerate=_read_position(data, "regenerate"))
+        if edit is not None and given is None:
+            raise invalid("message", "missing; expected the message that takes the place of the other", code="required")
+        return TurnRequest(message=None if given is None else _read_message(given, self.context["format"]), edit=edit)
 
     def openapi(self) -> Schema:
         """Return the schema."""
@@ -99,8 +107,37 @@ class NewTurnSerializer(serializers.BaseSerializer[Any]):
             "Only the last one whose role is user is read. Of the other fields none is.",
             minItems=1,
         )
-        use_chat = {"type": "object", "properties": {"messages": messages}, "required": ["messages"]}
-        return {"anyOf": [closed({}, {"message": message}), use_chat]}
+        position = {"type": ["integer", "null"], "minimum": 0, "maximum": MAX_LIMIT}
+        edit = {
+            **position,
+            "description": "The position of a message of the user: goes back to before it, so that `message` takes its "
+            "place.",
+        }
+        regenerate = {
+            **position,
+            "description": "Asks for another answer: the position of the question, or of a message of its answer; null "
+            "for the last question. Without `message`.",
+        }
+        use_chat = {
+            "messages": messages,
+            "trigger": {"description": "`regenerate-message` asks for another answer."},
+            "messageId": {"description": "The ID of the message to edit, or of the message to regenerate."},
+            "parentId": {
+                "description": "The ID of the message that the last one follows; null if it is the first. Without it, "
+                "the last one follows what was said last. `useChat` does not send it by itself."
+            },
+            "version": {
+                "description": "The version of the memory that the page has seen, by which a repeated request is told "
+                "from a new one. `useChat` does not send it by itself."
+            },
+        }
+        return {
+            "anyOf": [
+                closed({}, {"message": message, "edit": edit}),
+                closed({"regenerate": regenerate}),
+                {"type": "object", "properties": use_chat, "required": ["messages"]},
+            ]
+        }
 
 
 class UsageSerializer(serializers.Serializer[Any]):
@@ -135,6 +172,7 @@ class UIMessagesSerializer(serializers.Serializer[Any]):
 
     messages = UIMessagesField(help_text="The latest 50 turns, without the answer of a running one.")
     before = CountField(allow_null=True, help_text="For older ones; null: there are none.")
+    version = CountField(help_text="Of the memory.")
     running = serializers.BooleanField(
         help_text="Whether a turn runs, whose answer turns/stream/ has. If that is a 204, the turn has ended; read "
         "again."
@@ -186,15 +224,12 @@ class TurnViewSet(ChatMemoryViewSet):
         """
         conversation, key = self.conversation(), self.idempotency_key()
         interrupts = self.parameter("on_disconnect") == "interrupt"
-        said, message_id = self.asked()
-        message = None if said is None else said[0]
-        assert message is None or isinstance(message, UserMessage)
         answer = take_turn(
             self._assistant(),
             conversation,
-            message,
+            self.asked(),
             key=key,
-            message_id=message_id,
+            user=signed_in_user(request),
             context=request,
             written_by=writer(request),
             record=partial(record_change, request, conversation, {}),
@@ -206,7 +241,7 @@ class TurnViewSet(ChatMemoryViewSet):
             answer.wait(answer.turn)
         if not streams:
             return Response(answer.to_data(self.message_format, self.reader))
-        stream = TurnStream(answer.question, self.message_format, self.reader)
+        stream = TurnStream(answer.question, answer.id(conversation), self.message_format, self.reader)
         # In a test case no other thread sees the transaction.
         here = connections[conversation._state.db or "default"].in_atomic_block
         delivery = TaskDelivery if self._is_async else ThreadDelivery
@@ -257,7 +292,9 @@ class TurnViewSet(ChatMemoryViewSet):
         if request.method == "HEAD":
             return HttpResponse(headers=HEADERS)
         # Now: when the stream is read, another turn may run.
-        stream = TurnStream(last_question(conversation), self.message_format, self.reader)
+        question = last_question(conversation)
+        id = answer_id(BranchTree.read(conversation), question)
+        stream = TurnStream(question, id, self.message_format, self.reader)
         return self._stream((afollow if self._is_async else follow)(stream, conversation, number))
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
@@ -290,7 +327,18 @@ def is_from_use_chat(data: Any) -> bool:
     return isinstance(data, Mapping) and "messages" in data
 
 
-def _read_message(given: Any, format: MessageFormat) -> NewMessages:
+def _read_position(data: Mapping[str, Any], name: str) -> int | None:
+    position = data.get(name)
+    if position is not None and not _is_count(position):
+        raise invalid(name, "expected the position of a message, or null", code="invalid_type")
+    return position
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_LIMIT
+
+
+def _read_message(given: Any, format: MessageFormat) -> UserMessage:
     if isinstance(given, str):
         if not given.strip():
             raise invalid("message", "is empty; to go on from where the conversation stands leave it out", code="blank")
@@ -301,7 +349,7 @@ def _read_message(given: Any, format: MessageFormat) -> NewMessages:
     return _read_said(given, format, "message")
 
 
-def _read_use_chat(data: Mapping[str, Any]) -> tuple[NewMessages, str | None]:
+def _read_use_chat(data: Mapping[str, Any]) -> TurnRequest:
     messages = data["messages"]
     if not isinstance(messages, list):
         raise invalid("messages", "expected a list of UIMessages", code="invalid_type")
@@ -315,19 +363,33 @@ def _read_use_chat(data: Mapping[str, Any]) -> tuple[NewMessages, str | None]:
     )
     if found is None:
         raise invalid(place, "expected a message whose role is user", code="required")
-    id = found.get("id")
+    version = data.get("version")
+    if version is not None and not _is_count(version):
+        raise invalid("version", "expected a version of the memory, or null", code="invalid_type")
+    ui = UIRequest(
+        id=_read_id(found, "id", f"{place}.id"),
+        message_id=_read_id(data, "messageId", "messageId"),
+        follows=(_read_id(data, "parentId", "parentId") or "") if "parentId" in data else None,
+        version=version,
+    )
+    message = _read_said(found, message_format("ai-sdk"), place)
+    return TurnRequest(message=message, regenerates=data.get("trigger") == "regenerate-message", ui=ui)
+
+
+def _read_id(data: Mapping[str, Any], name: str, place: str) -> str | None:
+    id = data.get(name)
     if id is not None and not (isinstance(id, str) and 0 < len(id) <= _LONGEST_ID and id.isprintable()):
-        raise invalid(f"{place}.id", "expected 1 to %(most)s printable characters", most=_LONGEST_ID)
-    return _read_said(found, message_format("ai-sdk"), place), id
+        raise invalid(place, "expected 1 to %(most)s printable characters", most=_LONGEST_ID)
+    return id
 
 
-def _read_said(data: Any, format: MessageFormat, place: str) -> NewMessages:
+def _read_said(data: Any, format: MessageFormat, place: str) -> UserMessage:
     """Read one message of the user, without the attributes of formats: a browser's would be sent to a provider."""
     messages = read_one(data, place, format)
     if len(messages) != 1 or not isinstance(message := messages[0], UserMessage):
         raise invalid(place, "expected a message of the user: the model answers it", code="invalid_choice")
     known = {name for format in message_formats().values() for name in format.attributes}
     if not known & message.attributes.keys():
-        return messages
+        return message
     others = {name: value for name, value in message.attributes.items() if name not in known}
-    return NewMessages([UserMessage(message.contents, name=message.name, attributes=others)])
+    return UserMessage(message.contents, name=message.name, attributes=others)
