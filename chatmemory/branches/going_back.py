@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
 from typing import Any
 
@@ -88,7 +89,7 @@ def rewind(
 def go_after(
     target: Target,
     *,
-    position: int,
+    position: int | None,
     idempotency_key: str | None = None,
     user: Any = None,
     in_turn: bool = False,
@@ -97,16 +98,21 @@ def go_after(
 
     Args:
         target: the conversation.
-        position: the position of a message that was said.
+        position: the position of a message that was said; None for the place before the first one.
         idempotency_key: as for ``memory.add``.
         user: who goes there.
         in_turn: whether the caller has the turn. Otherwise, no turn may be in progress.
     """
 
     def find(tree: BranchTree) -> Destination | None:
-        if position == head_of(tree):
-            return None
-        return after_message(tree, said_at(tree.conversation, position))
+        last = last_said(tree, tree.end)
+        if position is not None:
+            row = said_at(tree.conversation, position)
+            return None if last is not None and last.position == position else after_message(tree, row)
+        spoken = rows_of(tree.conversation).history().exclude(type=ChatMessageType.SYSTEM.value)
+        first = spoken.values_list("position", flat=True).first()
+        is_there = last is None or last.type == ChatMessageType.SYSTEM
+        return None if is_there or first is None else before_message(tree, first)
 
     return go_back(target, find, ["after", position], idempotency_key, user, in_turn=in_turn)
 
@@ -128,15 +134,36 @@ def edit(
     if not isinstance(message, UserMessage):
         raise TypeError(f"message must be a UserMessage, but is: {type(message).__name__}")
     new = NewMessages.of([message])
+
+    def go(target: Target) -> Change:
+        assert target.instance is not None
+        require_question(said_at(target.instance, position))
+        return rewind(target, before=position, user=user)
+
+    return _add_there(target, go, new, ["edit", position, new.fingerprint], idempotency_key)
+
+
+def add_after(
+    target: Target, position: int | None, messages: NewMessages, *, idempotency_key: str | None = None, user: Any = None
+) -> Change:
+    """Go to right behind the message at a position, and add messages. The arguments are those of ``go_after``."""
+    asked = ["add", position, messages.fingerprint]
+    go = partial(go_after, position=position, user=user)
+    return _add_there(target, go, messages, asked, idempotency_key)
+
+
+def _add_there(
+    target: Target, go: Callable[[Target], Change], new: NewMessages, asked: Sequence[Any], idempotency_key: str | None
+) -> Change:
+    """Go to another place, and add messages there, in one transaction. The other arguments are those of ``go_back``."""
     new.token_counts(estimator_of(None, target.likely_model))  # before any lock
-    request = _request(["edit", position, new.fingerprint], idempotency_key)
+    request = _request(asked, idempotency_key)
 
     def work(change: Change) -> None:
         conversation = change.conversation
         if idempotency_key is not None and recall(change, idempotency_key, request):
             return
-        require_question(said_at(conversation, position))
-        rewind(Target.as_read(conversation, most=target.most), before=position, user=user)
+        go(Target.as_read(conversation, most=target.most))
         window = window_of(conversation)
         rows = new.rows(estimator_of(window, conversation.model))
         added, gone = plan_addition(conversation, window, rows, oldest_entries(conversation, window))

@@ -7,19 +7,23 @@ the ID ``answer-4-8``, with the position at which its branch starts.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from django.db.models import Q
 
-from chatmemory.branches.going_back import head_of
 from chatmemory.branches.tree import tree_of
-from chatmemory.core.messages import ChatMessageType
+from chatmemory.core.arguments import whole_number
+from chatmemory.core.messages import ChatMessageType, UserMessage
+from chatmemory.database.idempotency import keys_of, places
 from chatmemory.database.reading import rows_of
-from chatmemory.models import Conversation, MessageQuerySet, Origin
+from chatmemory.models import MAX_LIMIT, Conversation, Message, MessageQuerySet, Origin
 from chatmemory.models.branch import BranchTree
 
 ANSWER_TYPES = (ChatMessageType.AI.value, ChatMessageType.TOOL_EXECUTION_RESULT.value)
 """The types of the messages that make an answer."""
+
+_ANSWER_ID = re.compile("answer-([0-9]{1,10})(-[0-9]{1,10})?")
 
 
 @dataclass(kw_only=True)
@@ -54,6 +58,33 @@ def answer_id(tree: BranchTree, question: int | None, last: int | None = None) -
     return f"answer-{question}" if branch.start <= question else f"answer-{question}-{branch.start}"
 
 
+def is_answer_id(id: str) -> bool:
+    """Return whether an ID is one that ``answer_id`` may return, so that no page made it."""
+    return _ANSWER_ID.fullmatch(id) is not None
+
+
+def position_of(conversation: Conversation, id: str) -> int | None:
+    """Return the position of the user message with an ID of ``useChat``, or of the question of such an answer.
+
+    A page numbers the messages that it has said itself, and these numbers are their idempotency keys.
+    """
+    answer = _ANSWER_ID.fullmatch(id)
+    position = whole_number(id if answer is None else answer[1], most=MAX_LIMIT)
+    if position is not None:
+        rows = rows_of(conversation).filter(position=position, type=UserMessage.type)
+        if rows.filter(origin__in=(Origin.SAID, Origin.COPY)).exists():
+            return position
+    if keys_of(conversation).filter(key=id).exists():
+        return places(conversation, id)[0]
+    return None
+
+
+def says(row: Message, message: UserMessage) -> bool:
+    """Return whether a user's message is stored in a row."""
+    said = row.message
+    return isinstance(said, UserMessage) and said.contents == message.contents
+
+
 def shown_rows(conversation: Conversation) -> MessageQuerySet:
     """Return what was said, without system messages, and the copies of user messages that were asked again."""
     asked_again = Q(type=ChatMessageType.USER.value, origin=Origin.COPY)
@@ -73,16 +104,29 @@ class UITree:
     at: dict[int, Node | None]
     """The message that contains each position. At a copy, it is the one before it, which is None if there is none."""
 
+    conversation: Conversation
+
     def find(self, id: str) -> Node | None:
-        """Return the message with an ID; None if there is none."""
-        return next((node for node in self.nodes if node.id == id), None)
+        """Return the message with an ID, which may be the one that a page gave it; None if there is none."""
+        found = next((node for node in self.nodes if node.id == id), None)
+        position = position_of(self.conversation, id) if found is None and not is_answer_id(id) else None
+        return found if position is None else self.at.get(position)
+
+    def path(self) -> list[Node]:
+        """Return the messages of the current branch, the last one first."""
+        path: list[Node] = []
+        node = self.head
+        while node is not None:
+            path.append(node)
+            node = node.parent
+        return path
 
 
 def read_ui_tree(conversation: Conversation) -> UITree:
     """Read which UI messages a conversation has. No message text is read."""
     branches = BranchTree.read(conversation)
     rows = list(shown_rows(conversation).order_by("position").values_list("position", "type", "origin"))
-    tree = tree_of(branches, [position for position, _type, _origin in rows], head_of(branches))
+    tree = tree_of(branches, [position for position, _type, _origin in rows])
     nodes: list[Node] = []
     at: dict[int, Node | None] = {}
     types = {position: "" if origin == Origin.COPY else type for position, type, origin in rows}
@@ -109,4 +153,4 @@ def read_ui_tree(conversation: Conversation) -> UITree:
         node = Node(id=id, parent=before, question=question, positions=[position], is_answer=is_answer)
         nodes.append(node)
         at[position] = node
-    return UITree(nodes=nodes, head=None if tree.head is None else at[tree.head], at=at)
+    return UITree(conversation=conversation, nodes=nodes, head=None if tree.head is None else at[tree.head], at=at)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from chatmemory import AiMessage, UserMessage
+from chatmemory import AiMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
 from chatmemory.models import Conversation
-from tests.support.api import post, url
+from tests.support.api import post, put, url
 from tests.support.factories import ConversationFactory
 
 pytestmark = pytest.mark.django_db
@@ -56,3 +56,76 @@ class TestGoingBack:
         answer = post(api, url(conversation, "switch/"), {"position": 2})
         assert answer.status_code == 200, answer.content
         assert positions(api, conversation, "?branch=current") == [0, 1, 2, 3]
+
+
+def tree(api: Client, conversation: Conversation) -> Any:
+    """Return the head, and the ID, parent and last text of each message."""
+    answer = api.get(url(conversation, "tree/"))
+    assert answer.status_code == 200, answer.content
+    items = answer.json()["messages"]
+    return answer.json()["headId"], [
+        (item["message"]["id"], item["parentId"], item["message"]["parts"][-1].get("text")) for item in items
+    ]
+
+
+def ui(text: str, id: str, role: str = "user") -> dict[str, Any]:
+    return {"id": id, "role": role, "parts": [{"type": "text", "text": text}]}
+
+
+def put_message(api: Client, conversation: Conversation, parent: str | None, message: dict[str, Any]) -> Any:
+    return put(api, url(conversation, f"tree/{message['id']}/"), {"parentId": parent, "message": message})
+
+
+FIRST = [("0", None, "One"), ("answer-0", "0", "A"), ("2", "answer-0", "Two"), ("answer-2", "2", "B")]
+
+
+class TestTree:
+    def test_branches(self, api: Client, conversation: Conversation) -> None:
+        assert tree(api, conversation) == ("answer-2", FIRST)
+        conversation.rewind(before=3)
+        conversation.memory.add(AiMessage("C"))
+        conversation.edit(0, UserMessage("Zero"))
+        more = [("answer-2-4", "2", "C"), ("5", None, "Zero")]
+        assert tree(api, conversation) == ("5", [*FIRST, *more])
+
+    def test_a_call_and_its_result_are_one_message(self, api: Client, conversation: Conversation) -> None:
+        request = ToolExecutionRequest("1", "look")
+        conversation.memory.add(
+            UserMessage("Look"), AiMessage(None, [request]), ToolExecutionResultMessage("1", "look", "x"), AiMessage("C")
+        )
+        conversation.rewind(before=7)
+        conversation.memory.add(AiMessage("D"))
+        more = [("4", "answer-2", "Look"), ("answer-4", "4", None), ("answer-4-7", "answer-4", "C")]
+        assert tree(api, conversation) == ("answer-4-8", [*FIRST, *more, ("answer-4-8", "answer-4", "D")])
+
+    def test_put_of_a_stored_message_changes_nothing(self, api: Client, conversation: Conversation) -> None:
+        for parent, message in (
+            (None, ui("One", "0")),
+            ("0", ui("Something else", "answer-0", "assistant")),
+            ("answer-0", ui("Two", "2")),
+        ):
+            answer = put_message(api, conversation, parent, message)
+            assert (answer.status_code, answer.json()["message"]["id"]) == (200, message["id"])
+        assert put_message(api, conversation, "2", ui("Lost", "answer-2-9", "assistant")).status_code == 204
+        assert tree(api, conversation) == ("answer-2", FIRST)
+
+    def test_put_of_a_new_message_adds_it_behind_its_parent(self, api: Client, conversation: Conversation) -> None:
+        for _repeated in range(2):
+            for parent, id, role in (("answer-2", "a", "user"), ("answer-0", "b", "user"), (None, "c", "user")):
+                answer = put_message(api, conversation, parent, ui(id, id, role))
+                assert answer.status_code == (200 if _repeated else 201), answer.content
+        more = [("4", "answer-2", "a"), ("5", "answer-0", "b"), ("6", None, "c")]
+        assert tree(api, conversation) == ("6", [*FIRST, *more])
+        put_message(api, conversation, "c", ui("d", "d", "assistant"))
+        assert tree(api, conversation) == ("answer-6", [*FIRST, *more, ("answer-6", "6", "d")])
+        assert put_message(api, conversation, "nothing", ui("e", "e")).status_code == 400
+
+    def test_put_of_another_text_is_an_edit(self, api: Client, conversation: Conversation) -> None:
+        for status in (201, 200):
+            assert put_message(api, conversation, "answer-0", ui("Three", "2")).status_code == status
+        assert tree(api, conversation) == ("4", [*FIRST, ("4", "answer-0", "Three")])
+
+    def test_delete_goes_back_and_erases_nothing(self, api: Client, conversation: Conversation) -> None:
+        for id in ("2", "2", "answer-2", "nothing"):
+            assert api.delete(url(conversation, f"tree/{id}/")).status_code == 204
+        assert tree(api, conversation) == ("answer-0", FIRST)

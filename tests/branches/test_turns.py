@@ -13,7 +13,6 @@ from chatmemory.models import Conversation
 from tests.support.api import post, url
 from tests.support.assistants import Speaker, choose
 from tests.support.factories import ConversationFactory
-from tests.support.turns import chunks_of, ui_message
 
 pytestmark = pytest.mark.django_db
 

@@ -7,7 +7,6 @@ one.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
@@ -18,19 +17,17 @@ from chatmemory.assistant.steps import GoBack
 from chatmemory.branches.going_back import go_after, require_question, rewind, said_at
 from chatmemory.branches.regenerating import to_question
 from chatmemory.branches.tree import read_tree
-from chatmemory.branches.ui_messages import answer_id, read_ui_tree
+from chatmemory.branches.ui_messages import answer_id, is_answer_id, position_of, read_ui_tree, says
 from chatmemory.core.arguments import whole_number
 from chatmemory.core.exceptions import InvalidValueError
 from chatmemory.core.messages import UserMessage
 from chatmemory.database.change import Change, Target
-from chatmemory.database.idempotency import keys_of, places
+from chatmemory.database.idempotency import keys_of
 from chatmemory.database.reading import rows_of
 from chatmemory.models import MAX_LIMIT, Conversation, Message, Origin
 from chatmemory.models.branch import OPEN_END, BranchTree
 from chatmemory.rest.problems import AnswerDeleted, MessageEdited, NothingSaid, invalid
 from chatmemory.rest.turns.history import answer_rows, is_answer, last_question
-
-_ANSWER_ID = re.compile("answer-([0-9]{1,10})(-[0-9]{1,10})?")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +103,7 @@ def opening_of(conversation: Conversation, asked: TurnRequest, key: str | None, 
         assert message is not None
         if asked.regenerates:
             return _regenerated(conversation, ui, message, key, user)
-        place = None if ui.message_id is None else _position_of(conversation, ui.message_id)
+        place = None if ui.message_id is None else position_of(conversation, ui.message_id)
         if place is not None:
             return _edited(conversation, place, ui, message, key, user)
         said = None if key is not None or ui.id is None else _position_said(conversation, message, ui.id)
@@ -159,12 +156,10 @@ def _behind(conversation: Conversation, follows: str | None, key: str | None, us
     if follows is None:
         return None
     tree = read_ui_tree(conversation)
-    if not follows:
-        return _to_before(tree.nodes[0].positions[0], key, user) if tree.nodes else None
-    node = tree.find(follows) or tree.at.get(_position_of(conversation, follows) or 0)
-    if node is None or node is tree.head:
+    node = tree.find(follows) if follows else None
+    if node is tree.head or (node is None and follows):
         return None
-    position = node.positions[-1]
+    position = None if node is None else node.positions[-1]
     return partial(go_after, position=position, idempotency_key=_key_to_go_back(key), user=user, in_turn=True)
 
 
@@ -193,19 +188,19 @@ def _regenerated(
     After a failure, this may be what reaches the server first of a message, or of an edit. If there is an answer that
     the page has not seen, it is the request of the turn that gave it, once more.
     """
-    is_of_answer = ui.message_id is not None and _ANSWER_ID.fullmatch(ui.message_id) is not None
-    question = None if ui.message_id is None else _position_of(conversation, ui.message_id)
+    is_of_answer = ui.message_id is not None and is_answer_id(ui.message_id)
+    question = None if ui.message_id is None else position_of(conversation, ui.message_id)
     if question is None and ui.id is not None:
-        is_of_answer, question = False, _position_of(conversation, ui.id)
+        is_of_answer, question = False, position_of(conversation, ui.id)
     if question is None:
         question = last_question(conversation)
-        if question is None or not _says(rows_of(conversation).get(position=question), message):
+        if question is None or not says(rows_of(conversation).get(position=question), message):
             key = key or ui.id
             return Opening(message=message, key=key, go_back=_behind(conversation, ui.follows, key, user))
     elif not is_of_answer:
         # An edited message keeps its ID in the page.
         there = [*_in_place_of(conversation, question, None), rows_of(conversation).get(position=question)]
-        said = next((row.position for row in there if _says(row, message)), None)
+        said = next((row.position for row in there if says(row, message)), None)
         if said is None:
             return _edited(conversation, question, ui, message, key, user)
         question = said
@@ -228,7 +223,7 @@ def _edited(
     """
     last = last_question(conversation)
     for row in _in_place_of(conversation, place, ui.version):
-        if _says(row, message) and (ui.version is not None or row.position == last):
+        if says(row, message) and (ui.version is not None or row.position == last):
             return Opening(said_at=row.position)
     return Opening(message=message, key=key, go_back=_unless_moved(conversation, _to_before(place, key, user)))
 
@@ -250,27 +245,6 @@ def _in_place_of(conversation: Conversation, position: int, version: int | None)
     return list(rows if version is None else rows.filter(added_in__gt=version))
 
 
-def _says(row: Message, message: UserMessage) -> bool:
-    said = row.message
-    return isinstance(said, UserMessage) and said.contents == message.contents
-
-
-def _position_of(conversation: Conversation, id: str) -> int | None:
-    """Return the position of the user message with an ID of ``useChat``, or of the question of such an answer.
-
-    A page numbers the messages that it has said itself, and these numbers are their idempotency keys.
-    """
-    answer = _ANSWER_ID.fullmatch(id)
-    position = whole_number(id if answer is None else answer[1], most=MAX_LIMIT)
-    if position is not None:
-        rows = rows_of(conversation).filter(position=position, type=UserMessage.type)
-        if rows.filter(origin__in=(Origin.SAID, Origin.COPY)).exists():
-            return position
-    if keys_of(conversation).filter(key=id).exists():
-        return places(conversation, id)[0]
-    return None
-
-
 def _position_said(conversation: Conversation, message: UserMessage, id: str) -> int | None:
     """Return where a message of ``useChat`` was said, if its ID is the one that ``GET turns/`` gave it.
 
@@ -286,7 +260,7 @@ def _position_said(conversation: Conversation, message: UserMessage, id: str) ->
     row = rows_of(conversation).filter(position=position).first()
     if row is not None and (row.type, row.origin) != (UserMessage.type, Origin.SAID):
         return None
-    if row is not None and _says(row, message):
+    if row is not None and says(row, message):
         return position
     # A client that numbers its messages itself means no position. Longer numbers, such as times, are none of these.
     digits = len(str(conversation.next_position))
