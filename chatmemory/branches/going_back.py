@@ -19,6 +19,7 @@ from chatmemory.conf import setting
 from chatmemory.core.entries import Cause, EvictionReason
 from chatmemory.core.eviction import Retained
 from chatmemory.core.exceptions import CodedError, InvalidValueError
+from chatmemory.core.exceptions import gettext_noop as _
 from chatmemory.core.json_text import dumps
 from chatmemory.core.messages import AiMessage, ChatMessageType, UserMessage
 from chatmemory.database.change import Change, Gone, Target, write, write_version
@@ -202,7 +203,7 @@ def go_back(
             return
         if not setting("KEEP_HISTORY"):
             raise HistoryNotKeptError(
-                "the conversation cannot go back, because KEEP_HISTORY is False: evicted messages are deleted"
+                _("the conversation cannot go back, because KEEP_HISTORY is False: evicted messages are deleted")
             )
         if not in_turn:
             _require_free(conversation)

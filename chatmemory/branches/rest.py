@@ -65,15 +65,9 @@ class SwitchSerializer(StrictSerializer):
 
 
 class ForkSerializer(StrictSerializer):
-    """The last message of the copy, and its names."""
+    """The last message of the copy, and its title."""
 
     at = CountField(help_text="The position of the last message of the copy.")
-    memory_id = serializers.CharField(
-        required=False,
-        max_length=255,
-        trim_whitespace=False,
-        help_text="What the application calls the copy; by default a UUID.",
-    )
     title = serializers.CharField(
         required=False,
         allow_blank=True,

@@ -91,7 +91,10 @@ class TestTree:
     def test_a_call_and_its_result_are_one_message(self, api: Client, conversation: Conversation) -> None:
         request = ToolExecutionRequest("1", "look")
         conversation.memory.add(
-            UserMessage("Look"), AiMessage(None, [request]), ToolExecutionResultMessage("1", "look", "x"), AiMessage("C")
+            UserMessage("Look"),
+            AiMessage(None, [request]),
+            ToolExecutionResultMessage("1", "look", "x"),
+            AiMessage("C"),
         )
         conversation.rewind(before=7)
         conversation.memory.add(AiMessage("D"))

@@ -196,17 +196,20 @@ PROBLEMS: dict[type[problems.Problem], Case] = {
     problems.NotExpressible: lambda site: said(site, CustomMessage({"a": 1})).send("GET", "memory/?format=openai"),
     problems.Unavailable: lambda site: site.raising(lambda: OperationalError("10.0.0.7 does not answer")),
     problems.NotMigrated: lambda site: site.raising(missing_table),
-    turns.TurnUnderWay: lambda site: site.failing(lambda: ConversationBusyError("10.0.0.7")),
+    problems.HistoryNotKept: lambda site: (
+        said(site, UserMessage("One")).with_(KEEP_HISTORY=False).send("POST", "rewind/", {"before": 0})
+    ),
+    problems.TurnUnderWay: lambda site: site.failing(lambda: ConversationBusyError("10.0.0.7")),
     turns.Interrupted: lambda site: site.failing(lambda: TurnLostError("10.0.0.7")),
     turns.Overtaken: lambda site: said(site, UserMessage("One"), UserMessage("Two")).chat("0", "One"),
-    turns.MessageEdited: lambda site: said(site, UserMessage("One")).chat("0", "Another one"),
-    turns.AnswerDeleted: lambda site: site.failing(lambda: AnswerDeletedError("10.0.0.7")),
+    problems.MessageEdited: lambda site: said(site, UserMessage("One")).chat("0", "Another one"),
+    problems.AnswerDeleted: lambda site: site.failing(lambda: AnswerDeletedError("10.0.0.7")),
     turns.WindowTooSmall: lambda site: (
         site.send("PATCH", "", {"window": "tokens", "limit": 5})
         and site.send("POST", "turns/", {"message": "word " * 20}, accept="application/json")
     ),
     turns.ContextTooLong: lambda site: site.failing(lambda: ContextTooLongError("too long at 10.0.0.7")),
-    turns.NothingSaid: lambda site: site.send("POST", "turns/", {}, accept="application/json"),
+    problems.NothingSaid: lambda site: site.send("POST", "turns/", {}, accept="application/json"),
     turns.ModelFailed: lambda site: site.failing(lambda: TimeoutError("no answer from model.internal")),
 }
 
@@ -225,6 +228,11 @@ TRANSLATED = {
     problems.MemoryTooLarge,
     problems.Unavailable,
     problems.NotMigrated,
+    problems.HistoryNotKept,
+    problems.TurnUnderWay,
+    problems.MessageEdited,
+    problems.AnswerDeleted,
+    problems.NothingSaid,
     *(each for each in PROBLEMS if each.__module__ == turns.__name__),
     *MARKED,
 }

@@ -25,7 +25,7 @@ READ_BODIES = {"post", "put", "patch"}
 
 
 def path_of(pattern: Any, conversation: Conversation) -> str:
-    values = {"conversation_id": conversation.pk, "position": 0, "memory_id": conversation.memory_id}
+    values = {"conversation_id": conversation.pk, "position": 0, "message_id": 0, "memory_id": conversation.memory_id}
     return reverse(f"chatmemory:{pattern.name}", kwargs={name: values[name] for name in pattern.pattern.converters})
 
 

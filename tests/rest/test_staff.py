@@ -51,6 +51,9 @@ CUT = RETAINED - {"plantedSystem"} | METADATA | {TITLE}
 # What a search for "planted" shows: titles, and what was said as text.
 FOUND = {TITLE, "plantedEvicted", "plantedSystem", "plantedResult", "plantedRetained"}
 
+ANSWERED = {"plantedArgument", "plantedThinking", "plantedResult"}
+ANSWER = {"id": "answer-1", "role": "assistant", "parts": [{"type": "text", "text": "Nothing else"}]}
+
 # What each call needs, a body for it, and what its answer says to those who may read everything. The message that the
 # address names is the one that was evicted; only a retained one can be pinned, and only an answer can be rated.
 CALLS: dict[tuple[str, str], tuple[set[str], Any, set[str]]] = {
@@ -60,7 +63,7 @@ CALLS: dict[tuple[str, str], tuple[set[str], Any, set[str]]] = {
     ("conversation-detail", "PATCH"): ({"change_conversation"}, {"limit": 1}, CUT),
     ("conversation-detail", "DELETE"): ({"delete_conversation"}, None, set()),
     ("message-list", "GET"): (READ, None, EVICTED | RETAINED),
-    ("message-list", "POST"): (WRITE, USER, {"plantedArgument", "plantedThinking", "plantedResult"}),
+    ("message-list", "POST"): (WRITE, USER, ANSWERED),
     ("message-detail", "GET"): (READ, None, EVICTED),
     ("feedback", "GET"): (VIEW, None, set()),
     ("message-feedback", "PUT"): (READ, {"value": "up"}, set()),
@@ -75,6 +78,13 @@ CALLS: dict[tuple[str, str], tuple[set[str], Any, set[str]]] = {
     ("memory-replay", "POST"): (VIEW, {"variants": [{"limit": 2}]}, set()),
     ("compaction", "GET"): (VIEW, None, set()),
     ("compaction", "POST"): (WRITE, {"through": 3, "text": "."}, RETAINED - {"plantedSystem", "plantedRetained"}),
+    ("conversation-rewind", "POST"): ({"change_conversation"}, {"before": 4}, EVICTED | {"plantedRetained"}),
+    ("conversation-edit", "POST"): (WRITE, {"position": 4, "message": USER}, EVICTED),
+    ("conversation-switch", "POST"): ({"change_conversation"}, {"position": 1}, set()),
+    ("conversation-fork", "POST"): (READ | {"add_conversation"}, {"at": 4}, {TITLE, *METADATA}),
+    ("tree", "GET"): (READ, None, EVICTED | RETAINED - {"plantedSystem"}),
+    ("tree-message", "PUT"): (WRITE, {"parentId": "1", "message": ANSWER}, ANSWERED),
+    ("tree-message", "DELETE"): ({"change_conversation"}, None, set()),
     ("turns", "GET"): (READ, None, EVICTED | RETAINED - {"plantedSystem"}),
     ("turns", "DELETE"): ({"change_conversation"}, None, set()),
     ("turn-stream", "GET"): (READ, None, set()),
@@ -95,7 +105,7 @@ OF_ONE_OWNER = {("conversation-list", "POST"), ("store", "GET"), ("store", "PUT"
 def address(name: str, conversation: Conversation, query: str) -> str:
     path = path_of(ROUTES[name], conversation)
     query += "&q=planted" * name.endswith("search")
-    position = {"message-pin": 4, "message-unpin": 4, "message-feedback": 2}.get(name, 1)
+    position = {"message-pin": 4, "message-unpin": 4, "message-feedback": 2, "tree-message": "answer-1"}.get(name, 1)
     return f"{path.replace('/0/', f'/{position}/')}?{query}"
 
 

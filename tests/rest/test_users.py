@@ -33,7 +33,7 @@ from chatmemory.database import operations
 from chatmemory.database.change import Target
 from chatmemory.database.new_messages import NewMessages
 from chatmemory.models import Conversation, Message
-from tests.rest.test_staff import CALLS, ROUTES, VIEW, address, granted, signed_in
+from tests.rest.test_staff import ANSWER, CALLS, ROUTES, VIEW, address, granted, signed_in
 from tests.support.api import USER, patch, post, put, send, url
 from tests.support.assistants import Speaker, choose
 from tests.support.factories import ConversationFactory, UserFactory
@@ -52,6 +52,10 @@ FOR_USERS: dict[tuple[str, str], Any] = {
     ("message-list", "GET"): None,
     ("message-detail", "GET"): None,
     ("memory", "GET"): None,
+    ("conversation-switch", "POST"): {"position": 0},
+    ("conversation-fork", "POST"): {"at": 1},
+    ("tree", "GET"): None,
+    ("tree-message", "PUT"): {"parentId": "1", "message": ANSWER},
     ("turns", "GET"): None,
     ("turns", "DELETE"): None,
     ("turn-stream", "GET"): None,
@@ -62,6 +66,9 @@ FOR_USERS: dict[tuple[str, str], Any] = {
     ("message-feedback", "DELETE"): None,
 }
 NOT_FOR_USERS = {
+    ("conversation-rewind", "POST"),
+    ("conversation-edit", "POST"),
+    ("tree-message", "DELETE"),
     ("message-list", "POST"),
     ("message-pin", "POST"),
     ("message-unpin", "POST"),

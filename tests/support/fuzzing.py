@@ -63,6 +63,22 @@ OPENAI = [
     },
     {"role": "tool", "tool_call_id": "1", "content": "found"},
 ]
+IDS = ["0", "1", "2", "answer-0", "answer-1-3", "answer", "a", "b"]
+PARTS = [
+    [{"type": "text", "text": "Hello"}],
+    [
+        {"type": "step-start"},
+        {
+            "type": "dynamic-tool",
+            "toolName": "a",
+            "toolCallId": "1",
+            "state": "output-available",
+            "input": {},
+            "output": 1,
+        },
+        {"type": "text", "text": "Hello"},
+    ],
+]
 SETTINGS = {
     "memory_id": "mine",
     "title": "A title",
@@ -156,6 +172,7 @@ PARAMETERS: dict[str, Sequence[str]] = {
     "type": ["USER", "AI,SYSTEM", "user", ",", ",".join(["USER"] * 2000)],
     "reason": ["window", "cleared,orphan,tool_cleared", "summarized", "", "synthetic", ","],
     "origin": ["said", "said,cleared,copy,rewrite", "summary", "", "SAID", ",", "pinned"],
+    "branch": ["current", "other", ""],
     "pinned": ["true", "false", "1", ""],
     "uncovered": ["true", "false", "1", ""],
     "window": ["messages", "tokens", "hours"],
@@ -175,7 +192,7 @@ CONVERSATION_LIST = {
     "updated_after", "updated_before", "ordering", "cursor", "page_size",
 }  # fmt: skip
 MESSAGE_LIST = {
-    "state", "type", "reason", "origin", "pinned", "uncovered", "position_min", "position_max", "created_after",
+    "state", "type", "reason", "origin", "branch", "pinned", "uncovered", "position_min", "position_max", "created_after",
     "created_before", "evicted_after", "evicted_before", "search", "ordering", "cursor", "page_size",
 }  # fmt: skip
 SEARCH = {"q", "order", "prefix", "type", "state", "since", "until", "page_size", "cursor"}
@@ -259,6 +276,8 @@ class Fuzzer:
         window = {name: SETTINGS[name] for name in windowed if draw.random() < 0.5}
         clearing = {name: value for name, value in CLEARING.items() if draw.random() < 0.7}
         position = f"{base}messages/{self.segment(draw.choice(['0', '1', '2', *NUMBERS]))}/"
+        id = draw.choice(IDS)
+        message = {"id": id, "role": draw.choice(["user", "assistant", "system"]), "parts": draw.choice(PARTS)}
         settings = {name: value for name, value in SETTINGS.items() if name != "memory_id" or draw.random() < 0.2}
         routes: list[tuple[float, str, str, Any]] = [
             (1.5, "POST", "/api/conversations/", settings),
@@ -283,6 +302,13 @@ class Fuzzer:
             (0.5, "PUT", f"{position}feedback/", {"value": draw.choice(["up", "down"]), "comment": "Why?"}),
             (0.2, "DELETE", f"{position}feedback/", None),
             (0.3, "GET", f"{base}feedback/", None),
+            (0.5, "POST", f"{base}rewind/", {"before": draw.randrange(5)}),
+            (0.5, "POST", f"{base}edit/", {"position": draw.randrange(5), "message": draw.choice(messages)}),
+            (0.5, "POST", f"{base}switch/", {"position": draw.randrange(5)}),
+            (0.2, "POST", f"{base}fork/", {"at": draw.randrange(5), "title": "A title"}),
+            (0.5, "GET", f"{base}tree/", None),
+            (1, "PUT", f"{base}tree/{self.segment(id)}/", {"parentId": draw.choice([None, *IDS]), "message": message}),
+            (0.3, "DELETE", f"{base}tree/{self.segment(id)}/", None),
             (1.5, "GET", f"{base}memory/", None),
             (0.1, "DELETE", f"{base}memory/", None),
             (0.05, "DELETE", base, None),

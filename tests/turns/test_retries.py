@@ -161,7 +161,7 @@ class TestEdited:
 
     EDITED = "urn:chatmemory:problem:message-edited"
 
-    def edit(self, api: Client, conversation: Conversation, shown: list[Any], text: str, **headers: str) -> Any:
+    def edit(self, api: Client, conversation: Conversation, shown: list[Any], text: str, **more: Any) -> Any:
         """Send the last message with another text as ``sendMessage({text, messageId})`` does."""
         message = {**shown[-1], "parts": [{"type": "text", "text": text}]}
         body = {
@@ -169,72 +169,89 @@ class TestEdited:
             "messages": [*shown[:-1], message],
             "trigger": "submit-message",
             "messageId": message["id"],
+            **more,
         }
-        return post(api, url(conversation, "turns/"), body, **{"accept": "*/*", **headers})
+        return post(api, url(conversation, "turns/"), body, accept="*/*")
 
-    def everything(self, conversation: Conversation) -> tuple[Any, ...]:
-        conversation.refresh_from_db()
-        return conversation.version, said(conversation), conversation.memory.messages()
+    def shown(self, api: Client, conversation: Conversation) -> list[str]:
+        """Return the texts that a page loads."""
+        messages = api.get(url(conversation, "turns/")).json()["messages"]
+        return [message["parts"][-1]["text"] for message in messages]
 
-    @pytest.mark.parametrize("accept", ["*/*", "application/json", "text/event-stream"])
     @pytest.mark.parametrize("edited", [0, 1])
-    def test_before_a_reload(
-        self, api: Client, conversation: Conversation, model: Unsure, edited: int, accept: str
-    ) -> None:
+    def test_before_a_reload(self, api: Client, conversation: Conversation, model: Unsure, edited: int) -> None:
         for text in ("One", "Two"):
             chunks_of(chat(api, conversation, ui_message(text, f"id-{text}")))
-        before = self.everything(conversation)
-        shown = [ui_message("One", "id-One"), ui_message("To One", "a", "assistant"), ui_message("Two", "id-Two")]
-        answer = self.edit(api, conversation, shown[: 2 * edited + 1], "Three", accept=accept)
-        assert (answer.status_code, answer.json()["type"]) == (409, self.EDITED), answer.content
-        assert "Retry-After" not in answer
-        assert self.everything(conversation) == before
-        assert model.asked == ["One", "Two"]
+        page = [ui_message("One", "id-One"), ui_message("To One", "a", "assistant"), ui_message("Two", "id-Two")]
+        page = page[: 2 * edited + 1]
+        kept = ["One", "To One"][: 2 * edited]
+        for text in ("Three", "Four", "Three"):  # the page keeps the ID
+            for _repeated in range(2):
+                chunks = chunks_of(self.edit(api, conversation, page, text))
+                assert (chunks[-1]["type"], texts_of(chunks)) == ("finish", f"To {text}")
+            assert self.shown(api, conversation) == [*kept, text, f"To {text}"]
+        assert model.asked == ["One", "Two", "Three", "Four", "Three"]
+        assert len(said(conversation)) == 2 * 5
 
-    @pytest.mark.parametrize("accept", ["*/*", "application/json", "text/event-stream"])
     @pytest.mark.parametrize("edited", [0, 1])
-    def test_after_a_reload(
-        self, api: Client, conversation: Conversation, model: Unsure, edited: int, accept: str
-    ) -> None:
+    def test_after_a_reload(self, api: Client, conversation: Conversation, model: Unsure, edited: int) -> None:
         for text in ("One", "Two"):
             chunks_of(chat(api, conversation, ui_message(text, f"id-{text}")))
-        before = self.everything(conversation)
-        shown = api.get(url(conversation, "turns/")).json()["messages"]
-        answer = self.edit(api, conversation, shown[: 2 * edited + 1], "Three", accept=accept)
-        assert (answer.status_code, answer.json()["type"]) == (409, self.EDITED), answer.content
-        assert self.everything(conversation) == before
-        assert model.asked == ["One", "Two"]
+        page = api.get(url(conversation, "turns/")).json()["messages"]
+        chunks = chunks_of(self.edit(api, conversation, page[: 2 * edited + 1], "Three"))
+        after = api.get(url(conversation, "turns/")).json()["messages"]
+        assert [message["id"] for message in after[2 * edited :]] == ["4", "answer-4"]
+        assert chunks[0]["messageId"] == "answer-4"
+        assert self.shown(api, conversation) == [*["One", "To One"][: 2 * edited], "Three", "To Three"]
 
-    def test_after_a_reload_of_a_page_whose_ids_are_times(
-        self, api: Client, conversation: Conversation, model: Unsure
-    ) -> None:
+    def test_a_page_that_tells_the_version(self, api: Client, conversation: Conversation, model: Unsure) -> None:
+        """It may edit a message without changing it, and repeat that after others were said."""
+        chunks_of(chat(api, conversation, ui_message("One", "id-One")))
+        loaded = api.get(url(conversation, "turns/")).json()
+        page, version = loaded["messages"][:1], loaded["version"]
+        for _repeated in range(2):
+            chunks_of(self.edit(api, conversation, page, "One", version=version))
+        chunks_of(chat(api, conversation, ui_message("Two", "id-Two")))
+        chunks = chunks_of(self.edit(api, conversation, page, "One", version=version))
+        assert (chunks[0]["messageId"], texts_of(chunks)) == ("answer-2", "To One")
+        assert said(conversation) == ["One", "To One", "One", "To One", "Two", "To Two"]
+        assert self.edit(api, conversation, page, "One", version="1").status_code == 400
+
+    def test_a_page_whose_ids_are_times(self, api: Client, conversation: Conversation, model: Unsure) -> None:
         """They are numbers, but no positions, unlike those of a page that counts its messages."""
         for text, time in (("One", "1764086400000"), ("Two", "1764086460000")):
             chunks_of(chat(api, conversation, ui_message(text, time)))
         shown = api.get(url(conversation, "turns/")).json()["messages"]
-        answer = self.edit(api, conversation, shown[:1], "Three")
-        assert (answer.status_code, answer.json()["type"]) == (409, self.EDITED)
-        assert said(conversation)[-1] == "To Two"
+        chunks_of(self.edit(api, conversation, shown[:1], "Three"))
+        assert self.shown(api, conversation) == ["Three", "To Three"]
 
     def test_a_message_that_was_said_without_a_key(
         self, api: Client, conversation: Conversation, model: Unsure
     ) -> None:
         conversation.memory.add(UserMessage("One"), AiMessage("To One"))
         shown = api.get(url(conversation, "turns/")).json()["messages"]
-        answer = self.edit(api, conversation, shown[:1], "Three")
-        assert (answer.status_code, answer.json()["type"]) == (409, self.EDITED)
-        assert (said(conversation), model.asked) == (["One", "To One"], [])
+        chunks_of(self.edit(api, conversation, shown[:1], "Three"))
+        assert (said(conversation), model.asked) == (["One", "To One", "Three", "To Three"], ["Three"])
 
     def test_a_message_that_failed(self, api: Client, conversation: Conversation, model: Unsure) -> None:
         model.fails = True
         chunks_of(chat(api, conversation, ui_message("One", "id-One")))
         model.fails = False
-        shown = api.get(url(conversation, "turns/")).json()["messages"]
-        for page in ([ui_message("One", "id-One")], shown):
-            answer = self.edit(api, conversation, page, "Three")
+        for _repeated in range(2):
+            chunks_of(self.edit(api, conversation, [ui_message("One", "id-One")], "Three"))
+        assert self.shown(api, conversation) == ["Three", "To Three"]
+        assert (said(conversation), model.asked) == (["One", "Three", "To Three"], ["One", "Three"])
+
+    def test_a_message_that_never_arrived(self, api: Client, conversation: Conversation, model: Unsure) -> None:
+        chunks_of(self.edit(api, conversation, [ui_message("One", "id-One")], "Two"))
+        assert self.shown(api, conversation) == ["Two", "To Two"]
+
+    def test_without_its_id_as_message_id(self, api: Client, conversation: Conversation, model: Unsure) -> None:
+        chunks_of(chat(api, conversation, ui_message("One", "id-One")))
+        for id in ("id-One", "0"):
+            answer = chat(api, conversation, ui_message("Two", id))
             assert (answer.status_code, answer.json()["type"]) == (409, self.EDITED)
-        assert said(conversation) == ["One"]
-        assert texts_of(chunks_of(chat(api, conversation, *shown))) == "To One"
+        assert said(conversation) == ["One", "To One"]
 
     def test_a_message_that_was_deleted_since(
         self, api: Client, conversation: Conversation, model: Unsure, settings: Any

@@ -56,10 +56,21 @@ def answer_rows(conversation: Conversation, question: int | None) -> Sequence[Me
     return branch_answer(tree, question)
 
 
-def branch_answer(tree: BranchTree, after: int) -> Sequence[Message]:
-    """Return the calls, results and answer behind a position, on the branch to which that position belongs."""
-    end = next((branch.start for branch in tree.branches if branch.start > after), OPEN_END)
-    return _until_next_question(shown_rows(tree.conversation).filter(position__gt=after, position__lt=end))
+def question_before(tree: BranchTree, end: int) -> int | None:
+    """Return the position of the last user message up to a position on its branch; None if there is none."""
+    for branch, last in tree.path(end):
+        rows = shown_rows(tree.conversation).filter(type=UserMessage.type, position__range=(branch.start, last))
+        found: int | None = rows.order_by("-position").values_list("position", flat=True).first()
+        if found is not None:
+            return found
+    return None
+
+
+def branch_answer(tree: BranchTree, position: int) -> Sequence[Message]:
+    """Return the calls, results and answer on a branch, from a position or from the question at it."""
+    end = next((branch.start for branch in tree.branches if branch.start > position), OPEN_END)
+    rows = shown_rows(tree.conversation).filter(position__gte=position, position__lt=end)
+    return _until_next_question(rows.exclude(position=position, type=UserMessage.type))
 
 
 def _until_next_question(rows: MessageQuerySet) -> Sequence[Message]:

@@ -7,6 +7,7 @@ one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
@@ -27,7 +28,7 @@ from chatmemory.database.reading import rows_of
 from chatmemory.models import MAX_LIMIT, Conversation, Message, Origin
 from chatmemory.models.branch import OPEN_END, BranchTree
 from chatmemory.rest.problems import AnswerDeleted, MessageEdited, NothingSaid, invalid
-from chatmemory.rest.turns.history import answer_rows, is_answer, last_question
+from chatmemory.rest.turns.history import answer_rows, branch_answer, is_answer, last_question, question_before
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,14 +142,43 @@ def _key_to_go_back(key: str | None) -> str | None:
     return None if key is None else sha256(f"go back {key}".encode()).hexdigest()
 
 
+class AnsweredBeforeError(Exception):
+    """The request regenerated an answer before, and others were said since."""
+
+    def __init__(self, question: int | None, rows: Sequence[Message]) -> None:
+        super().__init__("the answer was regenerated before")
+        self.question, self.rows = question, rows
+
+
 def _to_question(position: int | None, key: str | None, user: Any) -> GoBack:
     def go_back(target: Target) -> Change:
+        def also(change: Change) -> None:
+            if change.size is not None and change.moment is None:  # what the first request got
+                _require_there(change)
+            if target.also is not None:
+                target.also(change)
+
         try:
-            return to_question(target, position=position, idempotency_key=key, user=user)
+            return to_question(replace(target, also=also), position=position, idempotency_key=key, user=user)
         except InvalidValueError as error:
             raise NothingSaid from error
 
     return go_back
+
+
+def _require_there(change: Change) -> None:
+    """Check that a conversation still answers the question that a change went back to.
+
+    Raises:
+        AnsweredBeforeError: it does not.
+    """
+    tree = BranchTree.read(change.conversation)
+    branch = next((each for each in tree.branches if each.version == change.memory.version), None)
+    if branch is not None:
+        question = question_before(tree, branch.follows)
+        is_current = tree.leads_to(branch.start, OPEN_END)
+        if not is_current or last_question(change.conversation) != question:
+            raise AnsweredBeforeError(question, branch_answer(tree, branch.start))
 
 
 def _behind(conversation: Conversation, follows: str | None, key: str | None, user: Any) -> GoBack | None:

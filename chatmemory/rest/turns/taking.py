@@ -39,7 +39,7 @@ from chatmemory.rest.problems import AnswerDeleted, MessageEdited, NothingSaid, 
 from chatmemory.rest.reader import Reader
 from chatmemory.rest.serializers import change_to_data
 from chatmemory.rest.turns.history import answer_rows, is_answer, last_question
-from chatmemory.rest.turns.opening import TurnRequest, opening_of
+from chatmemory.rest.turns.opening import AnsweredBeforeError, TurnRequest, opening_of
 
 _logger = logging.getLogger("chatmemory.rest")
 
@@ -244,6 +244,10 @@ def take_turn(
         )
     except (RuntimeError, TypeError, MemoryTooLargeError):
         raise
+    except AnsweredBeforeError as before:
+        found = _answered(before.question, before.rows)
+        record()
+        return found
     except IdempotencyConflictError as error:
         raise (problem_of_turn(error) if key is not None else MessageEdited()) from error
     except Exception as error:
@@ -279,7 +283,10 @@ def _is_new(turn: Turn) -> bool:
 
 
 def _answer_before(conversation: Conversation, question: int) -> TurnAnswer:
-    rows = answer_rows(conversation, question)
+    return _answered(question, answer_rows(conversation, question))
+
+
+def _answered(question: int | None, rows: Sequence[Message]) -> TurnAnswer:
     message = rows[-1].message if rows else None
     if not (isinstance(message, AiMessage) and is_answer(message)):
         raise Overtaken
