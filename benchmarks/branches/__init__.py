@@ -1,0 +1,1 @@
+"""Going back in long conversations, beside short ones."""
