@@ -18,14 +18,15 @@ from chatmemory.branches.ui_messages import Node, UITree, is_answer_id, read_ui_
 from chatmemory.capabilities import MessageField
 from chatmemory.conf import setting
 from chatmemory.core.exceptions import InvalidValueError
-from chatmemory.core.messages import UserMessage
+from chatmemory.core.messages import AiMessage, UserMessage
 from chatmemory.database.change import Change
 from chatmemory.database.new_messages import NewMessages
 from chatmemory.database.reading import CHARS, rows_of
-from chatmemory.formats.ai_sdk import to_ai_sdk
+from chatmemory.formats.ai_sdk import plain_to_ai_sdk, to_ai_sdk
 from chatmemory.formats.registry import message_format
 from chatmemory.formats.schemas import Schema, closed, ref
 from chatmemory.models import Branch, Conversation, MessageQuerySet
+from chatmemory.models.message import from_columns
 from chatmemory.rest.access import require_free, signed_in_user
 from chatmemory.rest.problems import TooLarge, invalid
 from chatmemory.rest.serializers import (
@@ -294,17 +295,22 @@ class BranchViewSet(ChatMemoryViewSet):
 
     def _items(self, tree: UITree, nodes: Sequence[Node]) -> list[dict[str, Any]]:
         """Return items of a tree, as ``TreeItemSerializer`` describes them."""
-        rows = shown_rows(tree.conversation).defer("native").order_by("position")
+        rows = shown_rows(tree.conversation).order_by("position")
         if len(nodes) == 1:
             rows = rows.filter(position__in=nodes[0].positions)
         _require_bounded(rows)
-        messages = {row.position: row.message for row in self.reader.rows(rows)}
+        # Not as objects of rows, and most are plain: these would take longer than all the rest.
+        stored = {row[0]: row[1:] for row in rows.values_list("position", "type", "text", "payload")}
+
+        def written(node: Node) -> dict[str, Any]:
+            type, text, payload = stored[node.positions[0]]
+            if len(node.positions) == 1 and payload is None and text and type in (UserMessage.type, AiMessage.type):
+                return plain_to_ai_sdk(type, text, node.id)
+            messages = [self.reader.message(from_columns(*stored[position])) for position in node.positions]
+            return {**to_ai_sdk(messages)[0], "id": node.id}
+
         return [
-            {
-                "parentId": None if node.parent is None else node.parent.id,
-                "message": {**to_ai_sdk([messages[position] for position in node.positions])[0], "id": node.id},
-            }
-            for node in nodes
+            {"parentId": None if node.parent is None else node.parent.id, "message": written(node)} for node in nodes
         ]
 
     def _go_back(self, place: str, go_back: Callable[..., Change]) -> Response:

@@ -8,6 +8,7 @@ the ID ``answer-4-8``, with the position at which its branch starts.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 
 from django.db.models import Q
@@ -26,7 +27,7 @@ ANSWER_TYPES = (ChatMessageType.AI.value, ChatMessageType.TOOL_EXECUTION_RESULT.
 _ANSWER_ID = re.compile("answer-([0-9]{1,10})(-[0-9]{1,10})?")
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, slots=True)
 class Node:
     """A UI message in the tree of a conversation."""
 
@@ -127,6 +128,7 @@ def read_ui_tree(conversation: Conversation) -> UITree:
     branches = BranchTree.read(conversation)
     rows = list(shown_rows(conversation).order_by("position").values_list("position", "type", "origin"))
     tree = tree_of(branches, [position for position, _type, _origin in rows])
+    successors = Counter(tree.parents.values())
     nodes: list[Node] = []
     at: dict[int, Node | None] = {}
     types = {position: "" if origin == Origin.COPY else type for position, type, origin in rows}
@@ -138,7 +140,7 @@ def read_ui_tree(conversation: Conversation) -> UITree:
             continue
         is_answer = type in ANSWER_TYPES
         follows_answer = parent is not None and types[parent] in ANSWER_TYPES
-        if is_answer and follows_answer and before is not None and len(tree.children(parent)) == 1:
+        if is_answer and follows_answer and before is not None and successors[parent] == 1:
             before.positions.append(position)
             at[position] = before
             continue

@@ -8,6 +8,7 @@ import pytest
 from django.test import Client
 
 from chatmemory import AiMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
+from chatmemory.formats.ai_sdk import plain_to_ai_sdk, to_ai_sdk
 from chatmemory.models import Conversation
 from tests.support.api import post, put, url
 from tests.support.factories import ConversationFactory
@@ -80,6 +81,11 @@ FIRST = [("0", None, "One"), ("answer-0", "0", "A"), ("2", "answer-0", "Two"), (
 
 
 class TestTree:
+    @pytest.mark.parametrize("message", [UserMessage("Hi"), AiMessage("Hi")])
+    def test_plain_messages_are_written_like_others(self, message: Any) -> None:
+        [written] = to_ai_sdk([message])
+        assert plain_to_ai_sdk(message.type, "Hi", written["id"]) == written
+
     def test_branches(self, api: Client, conversation: Conversation) -> None:
         assert tree(api, conversation) == ("answer-2", FIRST)
         conversation.rewind(before=3)

@@ -32,9 +32,9 @@ Source: ``uiMessageChunkSchema``, ``validateUIMessages`` and ``readUIMessageStre
 
 from chatmemory.formats import MessageFormat, schemas
 from chatmemory.formats.ai_sdk.reader import from_ai_sdk
-from chatmemory.formats.ai_sdk.writer import each_to_ai_sdk, to_ai_sdk
+from chatmemory.formats.ai_sdk.writer import each_to_ai_sdk, plain_to_ai_sdk, to_ai_sdk
 
-__all__ = ["each_to_ai_sdk", "from_ai_sdk", "to_ai_sdk"]
+__all__ = ["each_to_ai_sdk", "from_ai_sdk", "plain_to_ai_sdk", "to_ai_sdk"]
 
 FORMAT = MessageFormat(
     title="AI SDK",

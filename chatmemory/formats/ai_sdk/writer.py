@@ -49,6 +49,20 @@ def to_ai_sdk(
     return written
 
 
+def plain_to_ai_sdk(type: str, text: str, id: str) -> dict[str, Any]:
+    """Return what ``to_ai_sdk`` returns for a message that has a text and nothing else, in a fraction of the time.
+
+    Args:
+        type: ``"USER"`` or ``"AI"``.
+        text: the text, which is not empty.
+        id: the ID.
+    """
+    if type == UserMessage.type:
+        return {"id": id, "role": "user", "parts": [{"type": "text", "text": text}]}
+    parts = [{"type": "step-start"}, {"type": "text", "text": text, "state": "done"}]
+    return {"id": id, "role": "assistant", "parts": parts}
+
+
 def each_to_ai_sdk(messages: Iterable[ChatMessage], *, ids: Sequence[str] | None = None) -> list[dict[str, Any]]:
     """Return one ``UIMessage`` object for each message, for a record of what was said.
 
