@@ -13,7 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from chatmemory.branches.going_back import add_after, edit
-from chatmemory.branches.tree import read_tree
+from chatmemory.branches.tree import read_siblings
 from chatmemory.branches.ui_messages import Node, UITree, is_answer_id, read_ui_tree, says, shown_rows
 from chatmemory.capabilities import MessageField
 from chatmemory.conf import setting
@@ -25,7 +25,7 @@ from chatmemory.database.reading import CHARS, rows_of
 from chatmemory.formats.ai_sdk import plain_to_ai_sdk, to_ai_sdk
 from chatmemory.formats.registry import message_format
 from chatmemory.formats.schemas import Schema, closed, ref
-from chatmemory.models import Branch, Conversation, MessageQuerySet
+from chatmemory.models import Conversation, MessageQuerySet
 from chatmemory.models.message import from_columns
 from chatmemory.rest.access import require_free, signed_in_user
 from chatmemory.rest.problems import TooLarge, invalid
@@ -364,11 +364,7 @@ def message_field() -> MessageField:
 
 
 def _siblings(request: Request, conversation: Conversation, positions: Collection[int]) -> dict[int, Any]:
-    if not Branch.objects.using(conversation._state.db).filter(conversation=conversation).exists():
-        return {}
-    tree = read_tree(conversation)
-    found = {position: tree.siblings(position) for position in positions if position in tree.parents}
-    return {position: list(siblings) for position, siblings in found.items() if len(siblings) > 1}
+    return {position: list(siblings) for position, siblings in read_siblings(conversation).items()}
 
 
 _ONE = "conversations/<str:conversation_id>/"

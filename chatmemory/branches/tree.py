@@ -7,10 +7,13 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
+
+from django.db.models import OuterRef, Subquery
 
 from chatmemory.core.messages import ChatMessageType
 from chatmemory.database.reading import rows_of
-from chatmemory.models import Conversation
+from chatmemory.models import Branch, Conversation
 from chatmemory.models.branch import OPEN_END, BranchTree
 
 
@@ -72,6 +75,28 @@ def last_of(branches: BranchTree, positions: Sequence[int], end: int) -> int | N
         if index >= 0 and positions[index] >= branch.start:
             return positions[index]
     return None
+
+
+def read_siblings(conversation: Conversation) -> dict[int, Sequence[int]]:
+    """Return the siblings of each message that has some, in one statement.
+
+    Branches part only where one begins. So the tree is made of the first message of each branch, of the one that it
+    follows, and of the next one behind that.
+    """
+    said = rows_of(conversation).history().exclude(type=ChatMessageType.SYSTEM.value).values("position")
+    ends = {
+        "first": said.filter(position__gte=OuterRef("start")),
+        "parent": said.filter(position__lte=OuterRef("follows")).order_by("-position"),
+        "next": said.filter(position__gt=OuterRef("follows")),
+    }
+    rows = Branch.objects.using(conversation._state.db).filter(conversation=conversation).order_by("version")
+    branches: list[Any] = list(rows.annotate(**{name: Subquery(found[:1]) for name, found in ends.items()}))
+    if not branches:
+        return {}
+    positions = {getattr(branch, name) for branch in branches for name in ends} - {None}
+    tree = tree_of(BranchTree(conversation, branches), sorted(positions))
+    found = {position: tree.siblings(position) for position in tree.parents}
+    return {position: siblings for position, siblings in found.items() if len(siblings) > 1}
 
 
 def tree_of(branches: BranchTree, positions: Sequence[int]) -> ConversationTree:

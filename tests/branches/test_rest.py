@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.db import transaction
 from django.test import Client
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from chatmemory import AiMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
+from chatmemory import AiMessage, SystemMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
+from chatmemory.branches.tree import read_siblings, read_tree
 from chatmemory.formats.ai_sdk import plain_to_ai_sdk, to_ai_sdk
 from chatmemory.models import Conversation
 from tests.support.api import post, put, url
@@ -57,6 +61,24 @@ class TestGoingBack:
         answer = post(api, url(conversation, "switch/"), {"position": 2})
         assert answer.status_code == 200, answer.content
         assert positions(api, conversation, "?branch=current") == [0, 1, 2, 3]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=st.lists(st.tuples(st.booleans(), st.integers(0, 30)), max_size=12))
+def test_siblings_are_those_of_the_whole_tree(conversation: Conversation, steps: list[tuple[bool, int]]) -> None:
+    with transaction.atomic():
+        for goes_back, number in steps:
+            said = list(conversation.messages.history().values_list("position", flat=True))
+            if goes_back and said:
+                conversation.rewind(before=said[number % len(said)])
+            else:
+                kinds = [UserMessage(f"{number}"), AiMessage(f"{number}"), SystemMessage(f"{number % 3}")]
+                conversation.memory.add(kinds[number % 3])
+        whole = read_tree(conversation)
+        expected = {position: whole.siblings(position) for position in whole.parents}
+        assert read_siblings(conversation) == {key: each for key, each in expected.items() if len(each) > 1}
+        transaction.set_rollback(True)
+    conversation.refresh_from_db()
 
 
 def tree(api: Client, conversation: Conversation) -> Any:
