@@ -48,6 +48,18 @@ const acts = {
     if (made) await valid([made]);
     return { message: made, errors };
   },
+  // The branches that a page of assistant-ui has of a tree.
+  async repository({ headId, messages }) {
+    const { MessageRepository } = await import('@assistant-ui/core/internal');
+    await valid(messages.map(({ message }) => message));
+    const repository = new MessageRepository();
+    repository.import({ headId, messages });
+    return {
+      path: repository.getMessages().map(({ id }) => id),
+      siblings: Object.fromEntries(messages.map(({ message: { id } }) => [id, repository.getBranches(id)])),
+      exported: repository.export(),
+    };
+  },
   async messages({ messages }) {
     await valid(messages);
     return {};
