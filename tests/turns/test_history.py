@@ -46,7 +46,7 @@ def ids(answer: Any) -> list[str]:
 
 class TestPages:
     def test_an_empty_one(self, api: Client, conversation: Conversation) -> None:
-        assert page(api, conversation) == {"messages": [], "before": None, "running": False}
+        assert page(api, conversation) == {"messages": [], "before": None, "running": False, "version": 0}
 
     def test_one_message_a_turn_of_the_assistant(self, api: Client, conversation: Conversation) -> None:
         conversation.memory.add(SystemMessage("Be brief"))
