@@ -192,8 +192,8 @@ CONVERSATION_LIST = {
     "updated_after", "updated_before", "ordering", "cursor", "page_size",
 }  # fmt: skip
 MESSAGE_LIST = {
-    "state", "type", "reason", "origin", "branch", "pinned", "uncovered", "position_min", "position_max", "created_after",
-    "created_before", "evicted_after", "evicted_before", "search", "ordering", "cursor", "page_size",
+    "state", "type", "reason", "origin", "branch", "pinned", "uncovered", "position_min", "position_max",
+    "created_after", "created_before", "evicted_after", "evicted_before", "search", "ordering", "cursor", "page_size",
 }  # fmt: skip
 SEARCH = {"q", "order", "prefix", "type", "state", "since", "until", "page_size", "cursor"}
 FREE_TEXT = {
