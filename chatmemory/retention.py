@@ -108,7 +108,7 @@ def purge_evicted(
 
     The result is that of ``KEEP_HISTORY = False``: ``message_count`` still counts every message that was said,
     positions and versions stay, and the history and past memories lack the erased messages. Retained messages stay, and
-    so does the original of a copy in the memory. Summaries of erased messages are erased in the same transaction, in a
+    so does the original of a copy in the memory, or of a restored copy that stays. Summaries of erased messages are erased in the same transaction, in a
     new version.
 
     Args:
@@ -146,11 +146,13 @@ apurge_evicted = as_async_iterator(purge_evicted)
 
 
 def _evicted(conversation: Conversation, before: datetime) -> MessageQuerySet:
-    """Return the messages that were evicted before ``before``, except those of which the memory contains a copy."""
+    """Return the messages that were evicted before ``before``, except those of which a copy is kept."""
     rows = rows_of(conversation)
     copies = rows.retained().filter(covers_from=OuterRef("position")).order_by()
     is_copied = Q(Exists(copies.filter(origin=Origin.COPY)), eviction_reason=EvictionReason.REWRITTEN.value)
-    is_copied |= Q(Exists(copies.filter(origin=Origin.RESTORED)))
+    # The conversation may go back to where a copy is that left later.
+    restored = rows.filter(Q(evicted_in__isnull=True) | Q(evicted_at__gte=before), origin=Origin.RESTORED).order_by()
+    is_copied |= Q(position__in=restored.values("covers_from"))
     return rows.filter(~is_copied, evicted_in__isnull=False, evicted_at__lt=before)
 
 
