@@ -17,6 +17,7 @@ from django.utils.translation import gettext as _
 
 from chatmemory import staff
 from chatmemory.capabilities import filled, hooks
+from chatmemory.conf import setting
 from chatmemory.core.entries import EvictionReason
 from chatmemory.models import LONGEST_SEARCH, Conversation
 
@@ -62,6 +63,7 @@ def chatmemory_chat(context: Any, conversation: Any, memory: bool = False) -> di
     return {
         "conversation": conversation,
         "memory": memory,
+        "goes_back": setting("KEEP_HISTORY"),
         "may_change_window": staff.is_free(user, "change"),
         "address": api_address("chatmemory_chat", "conversation-detail", conversation.pk),
         **page_context(),
@@ -255,6 +257,14 @@ def words() -> dict[str, str | list[str]]:
         "cut-off": _("Cut off: %(reason)s"),
         "try-again": _("Try again"),
         "ask-again": _("Ask again"),
+        "answer-again": _("Answer again"),
+        "edit": pgettext("a message", "Edit"),
+        "edit-message": _("Edit message"),
+        "send": _("Send"),
+        "cancel": _("Cancel"),
+        "previous-version": _("Previous version"),
+        "next-version": _("Next version"),
+        "version-of": _("Version %(number)s of %(count)s"),
         "say-again": _("Say it again"),
         "newest": _("To the newest"),
         "new-below": _("New words below"),

@@ -1,5 +1,6 @@
 // The element <chatmemory-chat>: puts the parts of one chat together. Any number of them may be on a page.
 
+import { Branches } from "./branches.js";
 import { Composer } from "./composer.js";
 import { Conversation } from "./conversation.js";
 import { History } from "./history.js";
@@ -77,6 +78,7 @@ export class Chat extends HTMLElement {
       const memory = new Memory(panel, conversation);
     }
     const turns = new Turns(panel, conversation, history);
+    new Branches(panel, conversation, history, turns);
     const composer = new Composer(panel, turns);
     new Suggestions(panel, conversation, (text) => composer.say(text));
     this.#composer = composer;

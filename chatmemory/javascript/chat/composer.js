@@ -1,5 +1,6 @@
 // The box to write in, and the buttons that send and stop.
 
+import { isComposing } from "./dom.js";
 import { Draft } from "./drafts.js";
 import { textOf } from "./messages.js";
 
@@ -33,8 +34,7 @@ export class Composer {
       this.say(this.#box.value);
     });
     this.#box.addEventListener("keydown", (event) => {
-      // Safari ends the composition before the Enter that ends it; only this key code shows it.
-      if (event.isComposing || event.keyCode === 229 || !this.#press(event)) return;
+      if (isComposing(event) || !this.#press(event)) return;
       event.preventDefault();
     });
     this.#stop.addEventListener("click", ({ detail, timeStamp }) => {

@@ -3,6 +3,10 @@
 import { isSummary } from "./messages.js";
 
 const PAGE = 30;
+const AT_ONCE = 200;
+
+// What is in the memory in the place of messages that were said.
+const STAND_INS = ["cleared", "restored", "summary"];
 
 export class Conversation extends EventTarget {
   #items = new Map(); // by position: the messages read so far
@@ -17,15 +21,16 @@ export class Conversation extends EventTarget {
     this.kept = []; // the memory: what the model gets, in order
   }
 
-  /** Read everything afresh. */
-  async load() {
+  /** Read everything afresh, and the messages at least down to a position. */
+  async load(position = Infinity) {
     const [settings, page] = await Promise.all([
       this.api.call("GET", ""),
-      this.api.call("GET", `messages/?ordering=-position&page_size=${PAGE}`),
+      this.api.call("GET", `messages/?branch=current&ordering=-position&page_size=${PAGE}`),
     ]);
     this.#settle(settings);
     this.#next = page.next;
     this.#items = new Map(page.results.map((item) => [item.position, item]));
+    while (this.hasOlder && this.oldest > position) await this.#readPage(AT_ONCE);
     await this.#readMemory();
     this.dispatchEvent(new Event("loaded"));
   }
@@ -72,7 +77,14 @@ export class Conversation extends EventTarget {
   }
 
   get forgotten() {
-    return Math.max(0, this.settings.message_count - this.kept.length);
+    return Math.max(0, this.#count - this.kept.length);
+  }
+
+  /** How many messages were said; where there are branches, on this one, or at most so many. */
+  get #count() {
+    const { history } = this;
+    if (!history.some((item) => item.siblings)) return this.settings.message_count;
+    return history.length + (this.hasOlder ? this.oldest : 0);
   }
 
   /** The position of the oldest message read so far. */
@@ -87,17 +99,39 @@ export class Conversation extends EventTarget {
 
   /** Read one more page of older messages. */
   async readOlder(count = PAGE) {
+    const items = await this.#readPage(count);
+    this.#markKept();
+    return items.reverse();
+  }
+
+  async #readPage(count) {
     const next = new URL(this.#next);
     next.searchParams.set("page_size", count);
     const page = await this.api.call("GET", next);
     this.#next = page.next;
     for (const item of page.results) if (!this.#items.has(item.position)) this.#items.set(item.position, item);
-    return page.results.reverse();
+    return page.results;
+  }
+
+  /** Read a message again: of those that the stream brings, nobody knows the siblings. */
+  async readAgain(position) {
+    const item = await this.api.call("GET", `messages/${position}/`);
+    Object.assign(this.#items.get(position), item);
+    this.#markKept();
+    this.dispatchEvent(new CustomEvent("changed", { detail: { added: [], evicted: [] } }));
+  }
+
+  /** Go to the branch of a message. */
+  async switchTo(position) {
+    const down = Math.min(this.oldest, position);
+    await this.api.call("POST", "switch/", { body: { position } });
+    await this.load(down);
   }
 
   /** Return what another window would do. */
-  tryWindow(window, limit, signal) {
-    return this.api.call("POST", "memory/preview/", { body: { window, limit }, signal });
+  async tryWindow(window, limit, signal) {
+    const trial = await this.api.call("POST", "memory/preview/", { body: { window, limit }, signal });
+    return { ...trial, evicted: trial.evicted.map(original) };
   }
 
   async setWindow(window, limit) {
@@ -111,9 +145,9 @@ export class Conversation extends EventTarget {
 
   /** Apply what an addition did, be it from an answer or from the stream. */
   async apply({ added, evicted, memory, version }) {
-    const missedSome = version > this.version + 1;
+    const missedSome = version > this.version + 1 || evicted.some((item) => item.reason === "rewound");
     // A system message may go before others, and a note or a summary goes where the messages were that it covers.
-    const outOfOrder = added.some((item) => item.type === "SYSTEM" || ["cleared", "summary"].includes(item.origin));
+    const outOfOrder = added.some((item) => item.type === "SYSTEM" || STAND_INS.includes(item.origin));
     this.settings.message_count = Math.max(this.settings.message_count, ...added.map((item) => item.position + 1));
     if (version >= this.version) {
       this.version = version;
@@ -145,7 +179,8 @@ export class Conversation extends EventTarget {
       if (item.state === "retained") this.kept.push(item);
     }
     // Fields of other apps are only at messages that were read.
-    const gone = new Map(evicted.map((item) => [item.position, Object.assign(this.#items.get(item.position) ?? {}, item)]));
+    const left = evicted.map(original);
+    const gone = new Map(left.map((item) => [item.position, Object.assign(this.#items.get(item.position) ?? {}, item)]));
     for (const [position, item] of gone) if (this.#items.has(position)) this.#items.set(position, item);
     this.kept = this.kept.filter((item) => !gone.has(item.position));
     this.dispatchEvent(new CustomEvent("changed", { detail: { added: fresh, evicted: [...gone.values()] } }));
@@ -158,9 +193,10 @@ export class Conversation extends EventTarget {
       this.api.all("messages/?state=retained&page_size=200"),
     ]);
     // Nobody said them, so they are asked for by name.
-    const summaries = memory.messages.some(isSummary) ? await this.api.all("messages/?state=retained&origin=summary") : [];
+    const origins = [memory.messages.some(isSummary) && "summary", retained.length < memory.messages.length && "restored"];
+    const named = await Promise.all(origins.filter(Boolean).map((origin) => this.api.all(`messages/?state=retained&origin=${origin}`)));
     const waiting = new Map();
-    for (const item of [...retained, ...summaries]) {
+    for (const item of [...retained, ...named.flat().map(original)]) {
       const same = waiting.get(JSON.stringify(item.message)) ?? [];
       waiting.set(JSON.stringify(item.message), [...same, item]);
     }
@@ -169,5 +205,18 @@ export class Conversation extends EventTarget {
       // Nobody said what a rewrite put in, so the history does not have it.
       return known ?? { position: `rewritten-${index}`, type: message.type, text: "", message, token_count: null };
     });
+    this.#markKept();
   }
+
+  /** Mark the messages that had left the memory, and of which it has a copy. */
+  #markKept() {
+    for (const { position } of this.kept) Object.assign(this.#items.get(position) ?? {}, { state: "retained" });
+  }
+}
+
+/** Return the message of which the memory has a copy, because the conversation went back, as if it had never left. */
+function original(item) {
+  if (item.origin !== "restored") return item;
+  const { created_at, synthetic, ...same } = item;
+  return { ...same, origin: "said", position: item.covers_from };
 }

@@ -12,6 +12,9 @@ export function svg(tag, attributes = {}) {
   return fill(document.createElementNS(SVG, tag), attributes, []);
 }
 
+/** Return whether a key belongs to an input method. Safari ends the composition before the Enter that ends it. */
+export const isComposing = ({ isComposing, keyCode }) => isComposing || keyCode === 229;
+
 export const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 function fill(element, attributes, children) {

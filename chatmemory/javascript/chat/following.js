@@ -43,6 +43,7 @@ export class Following extends EventTarget {
 
   toEnd(smooth = false) {
     this.#glance = Infinity;
+    this.#fill(0);
     this.#turn(true);
     this.#scroller.scrollTo({ top: this.#scroller.scrollHeight, behavior: smooth && !calm() ? "smooth" : "instant" });
   }
@@ -56,12 +57,35 @@ export class Following extends EventTarget {
 
   /** Scroll to something further up, and stay there. */
   goTo(element) {
-    const { top, height } = element.getBoundingClientRect();
-    const shown = this.#scroller.getBoundingClientRect();
+    const { height } = element.getBoundingClientRect();
+    this.put(element, { edge: "top", at: Math.max(0, (this.#scroller.clientHeight - height) / 2) });
+  }
+
+  /** Return where an element is: its upper edge if that is in sight, else its lower one. */
+  placeOf(element) {
+    const at = this.#edge(element, "top");
+    return at < 0 ? { edge: "bottom", at: this.#edge(element, "bottom") } : { edge: "top", at };
+  }
+
+  /** Scroll until an element is at a place, even if too little is below it. */
+  put(element, { edge, at }) {
     this.#glance = Infinity;
     this.#turn(false);
-    this.#scroller.scrollTop += top - shown.top - Math.max(0, (shown.height - height) / 2);
+    this.#fill(0);
+    this.#scroller.scrollTop += this.#edge(element, edge) - at;
+    const rest = this.#edge(element, edge) - at;
+    if (rest > 0) this.#fill(rest);
+    this.#scroller.scrollTop += rest;
     this.#look();
+  }
+
+  #edge(element, edge) {
+    return element.getBoundingClientRect()[edge] - this.#scroller.getBoundingClientRect().top;
+  }
+
+  /** Leave some pixels empty at the end. */
+  #fill(pixels) {
+    this.#scroller.style.setProperty("--chatmemory-empty", `${Math.ceil(pixels)}px`);
   }
 
   /** Find out whether somebody reads further up: only a reader scrolls up, while the list itself scrolls only down. */

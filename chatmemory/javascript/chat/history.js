@@ -10,7 +10,8 @@ import { Notices } from "./notices.js";
 const MOST_READ = 5_000; // messages to read at most, to show one further up
 const AT_ONCE = 200;
 
-export class History {
+/** Dispatches `shown` when messages have been drawn. */
+export class History extends EventTarget {
   #list;
   #scroller;
   #end;
@@ -20,9 +21,11 @@ export class History {
   #text = ""; // of the answer that is being made
   #frame = 0;
   #reading = null;
+  #cutAt = -1;
   #extensions = []; // functions of other scripts, called with each message that is shown
 
   constructor(panel, conversation) {
+    super();
     this.panel = panel;
     this.conversation = conversation;
     this.#list = panel.part("history");
@@ -73,6 +76,34 @@ export class History {
     if (this.#end.isOn) this.#end.toEnd();
   }
 
+  /** Return the element of a message; null if it is not shown. */
+  element(position) {
+    return this.#list.querySelector(`[data-position="${position}"]`);
+  }
+
+  /** Hide what is below a message, until something else comes there or `uncut()`. */
+  cut(position) {
+    this.#cutAt = position;
+    for (const each of this.#list.children) each.classList.toggle("is-beyond", Number(each.dataset.position) > position);
+    this.#end.toEnd();
+  }
+
+  /** Show again what `cut()` has hidden, if nothing else came. */
+  async uncut() {
+    const hidden = [...this.#list.querySelectorAll(".is-beyond")];
+    const show = () => hidden.forEach((each) => each.classList.remove("is-beyond"));
+    if (hidden.length) await this.keepInPlace(() => this.element(this.#cutAt), show);
+  }
+
+  /** Do something that draws messages, and keep where it is what `find` finds before and after it. */
+  async keepInPlace(find, act) {
+    const element = find();
+    const place = element && this.#end.placeOf(element);
+    await act();
+    const found = find();
+    if (found && place) this.#end.put(found, place);
+  }
+
   get #words() {
     return this.#answering.querySelector(".chatmemory-markdown");
   }
@@ -103,7 +134,7 @@ export class History {
   }
 
   #change({ added, evicted }) {
-    for (const item of evicted) this.#list.querySelector(`[data-position="${item.position}"]`)?.replaceWith(this.#bubble(item));
+    for (const item of evicted) this.element(item.position)?.replaceWith(this.#bubble(item));
     const said = added.filter((item) => !item.synthetic); // a question that is asked again is there already
     this.#list.append(...said.map((item) => this.#bubble(evicted.find((gone) => gone.position === item.position) ?? item)));
     this.#updateEdges();
@@ -113,7 +144,7 @@ export class History {
 
   /** Scroll to a message and return its element; null if it is not there, or too far up. */
   async show(position) {
-    const find = () => this.#list.querySelector(`[data-position="${position}"]`);
+    const find = () => this.element(position);
     if (this.conversation.oldest - position > MOST_READ) return null;
     while (!find() && position < this.conversation.oldest) if (!(await this.#showOlder(AT_ONCE))) return null;
     const found = find();
@@ -148,7 +179,7 @@ export class History {
     this.#extensions.push(extend);
     const isAtEnd = this.#end.isOn;
     for (const item of this.conversation.history) {
-      const element = this.#list.querySelector(`[data-position="${item.position}"]`);
+      const element = this.element(item.position);
       if (element) extend(element, item);
     }
     queueMicrotask(() => isAtEnd && this.#end.toEnd()); // after those of the function
@@ -166,6 +197,7 @@ export class History {
     const legend = this.panel.part("legend");
     if (legend) legend.hidden = !this.conversation.forgotten;
     this.#markUnanswered();
+    this.dispatchEvent(new Event("shown"));
   }
 
   /** Say so at each question after which the next one was said. */
@@ -173,7 +205,7 @@ export class History {
     const { history } = this.conversation;
     const isUnanswered = (item, next) => item.type === "USER" && next?.type === "USER" && next.position === item.position + 1;
     for (const item of history.filter((each, index) => isUnanswered(each, history[index + 1]))) {
-      const shown = this.#list.querySelector(`[data-position="${item.position}"]`);
+      const shown = this.element(item.position);
       if (shown.querySelector(".chatmemory-unanswered")) continue;
       shown.append(el("p", { class: "chatmemory-unanswered chatmemory-quiet" }, this.panel.words.say("unanswered")));
     }

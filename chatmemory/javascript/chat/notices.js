@@ -23,6 +23,13 @@ export class Notices {
     } else this.#show("problem", error.message, { action: again && words.say("try-again"), act: again });
   }
 
+  /** Tell why nothing was changed, and offer to try again if the conversation may allow it then. */
+  showRefusal(error, again) {
+    const { words } = this.panel;
+    if (error.isBusy) this.showNotice(words.say("busy"), { action: words.say("try-again"), act: again });
+    else this.showError(error, error.status === 409 ? null : again);
+  }
+
   /** Tell what is no error, with a button for what one may do about it. */
   showNotice(text, { action = null, act = null } = {}) {
     this.#show("notice", text, { action, act });

@@ -18,7 +18,7 @@ const TOO_SMALL = "urn:chatmemory:problem:window-too-small";
 
 /** Dispatches `busy` when an answer begins or ends, and `write` with a text that is to be written again. */
 export class Turns extends EventTarget {
-  #said = null; // the text that was said last, and its idempotency key: sent again, they are the same turn
+  #said = null; // what was asked for last, and its idempotency key: sent again, they are the same turn
   #answering = null;
   #told = -1; // the position of the newest message that was announced, or was there before the answer
 
@@ -39,8 +39,20 @@ export class Turns extends EventTarget {
   /** Say something, and call `onStored` once the server has it. */
   async say(text, onStored) {
     if (this.isBusy || !text.trim()) return;
-    if (this.#said?.text !== text) this.#said = { text, key: randomKey(), after: this.conversation.newest };
-    await this.#take(this.#said, onStored);
+    await this.#take(this.#ask({ message: text }), onStored);
+  }
+
+  /** Say something else in the place of a question. `notices` tells of errors as long as the server does not have it. */
+  async edit(position, text, notices) {
+    if (this.isBusy || !text.trim()) return;
+    await this.#take({ ...this.#ask({ message: text, edit: position }), below: position, notices });
+  }
+
+  /** Ask for another answer than the one that begins at a position. */
+  async regenerate(position, notices) {
+    if (this.isBusy) return;
+    const before = this.conversation.history.findLast((item) => item.position < position);
+    await this.#take({ ...this.#ask({ regenerate: position }), below: before?.position ?? -1, notices });
   }
 
   /** Stop the answer in progress. */
@@ -71,7 +83,17 @@ export class Turns extends EventTarget {
       if (!error.isLost && !this.isBusy) this.panel.showError(error);
       return;
     }
-    if (this.isBusy || !isNew) return;
+    if (!this.isBusy && isNew) await this.arrive();
+  }
+
+  /** Go to the branch of a message. `arrive()` follows. */
+  async switchTo(position) {
+    await this.conversation.switchTo(position);
+    this.#said = null; // the same text is another question there
+  }
+
+  /** Take up where the conversation stands now. */
+  async arrive() {
     this.panel.notices.hide();
     this.notices.hide();
     await this.resume();
@@ -102,18 +124,28 @@ export class Turns extends EventTarget {
     this.notices.showNotice(text, said ? { action: this.words.say("say-again"), act } : {});
   }
 
-  /** Take a turn; without a message it goes on from where the conversation stands. */
+  /** Return a request with its key: the last one if it asked for the same. */
+  #ask(body) {
+    if (JSON.stringify(this.#said?.body) !== JSON.stringify(body)) {
+      this.#said = { body, key: randomKey(), since: this.conversation.version };
+    }
+    return this.#said;
+  }
+
+  /** Take a turn; without a request it goes on from where the conversation stands. */
   async #take(said, onStored = () => {}) {
     const stored = () => {
       onStored();
       onStored = () => {};
     };
     // Also true if another page said the same meanwhile: then that is answered.
-    const isStored = () => !said || this.conversation.history.some((item) => isSaid(item, said));
+    const isStored = () => !said || isDone(this.conversation.history, said);
     const look = () => isStored() && stored();
+    const last = this.conversation.history.at(-1);
+    const mayBranch = !said?.body.message || (last && goesOn(last)); // the last question may have answers elsewhere
     const ask = async (signal) => {
       try {
-        const body = { message: said?.text ?? null };
+        const body = said?.body ?? { message: null };
         await this.#follow(await this.api.stream("POST", "turns/", { body, key: said?.key, signal }), stored);
       } catch (error) {
         // Before there was anything to stream the message was stored, and left the memory.
@@ -127,18 +159,20 @@ export class Turns extends EventTarget {
       stored();
       // Answers that were there already are not stored once more.
       await this.conversation.refresh();
+      if (mayBranch) await this.#readBranches();
     };
     const goOn = async (signal) => {
       await this.#followRunning(signal, look);
       if (isStored()) this.offerAnswer();
       else await ask(signal);
     };
+    if (said?.notices && !isStored()) this.history.cut(said.below);
     await this.#while(
       async (signal) => {
         await this.#throughBreaks(() => ask(signal), { again: () => goOn(signal), signal });
         this.#said = null;
       },
-      { again: () => this.#take(said, stored), isStored, onStored: stored },
+      { again: () => this.#take(said, stored), isStored, onStored: stored, notices: said?.notices },
     );
     if (!this.isBusy) this.#lookAgain();
   }
@@ -157,6 +191,7 @@ export class Turns extends EventTarget {
     // What was stored before is shown already, so that only what is stored now is of interest.
     await this.#follow(onlyStored(chunks));
     await read();
+    await this.#readBranches();
   }
 
   /** Do something, and after each break of the connection `again`, until nothing breaks: perhaps for hours. */
@@ -177,7 +212,7 @@ export class Turns extends EventTarget {
     }
   }
 
-  async #while(work, { again = () => this.#take(null), isStored = () => true, onStored = () => {} } = {}) {
+  async #while(work, { again = () => this.#take(null), isStored = () => true, onStored = () => {}, notices = this.notices } = {}) {
     const controller = new AbortController();
     this.#busy(controller);
     this.panel.notices.hide();
@@ -186,10 +221,12 @@ export class Turns extends EventTarget {
     this.history.showAnswering("");
     try {
       await work(controller.signal);
+      await this.history.uncut();
     } catch (error) {
+      await this.history.uncut();
       const isStopped = error.name === "AbortError" || error instanceof Interrupted || error.type === INTERRUPTED;
-      if (isStopped) await this.#stopped(error, { again, isStored, onStored });
-      else this.#failed(error, again);
+      if (isStopped) await this.#stopped(error, { again, isStored, onStored, notices });
+      else this.#failed(error, { again, notices: isStored() ? this.notices : notices });
     } finally {
       this.history.hideAnswering();
       this.#busy(null);
@@ -197,7 +234,7 @@ export class Turns extends EventTarget {
   }
 
   /** Show what was read of the answer, which is stored; if nothing was, offer to ask again. */
-  async #stopped(error, { again, isStored, onStored }) {
+  async #stopped(error, { again, isStored, onStored, notices }) {
     try {
       let isAsked = error.name === "AbortError"; // otherwise it was on another page
       const stop = async () => {
@@ -207,12 +244,12 @@ export class Turns extends EventTarget {
       };
       await this.#throughBreaks(stop, { state: "stopping" });
     } catch (problem) {
-      return this.notices.showError(problem, again);
+      return (isStored() ? this.notices : notices).showError(problem, again);
     }
     if (isStored()) onStored();
     const last = this.conversation.history.at(-1);
     if (!isStored() || !last || goesOn(last)) {
-      this.notices.showNotice(this.words.say("stopped"), { action: this.words.say("ask-again"), act: again });
+      (isStored() ? this.notices : notices).showNotice(this.words.say("stopped"), { action: this.words.say("ask-again"), act: again });
     } else {
       this.#said = null; // the same text again is another question
       this.#tellNew();
@@ -220,9 +257,9 @@ export class Turns extends EventTarget {
     }
   }
 
-  #failed(error, again) {
+  #failed(error, { again, notices }) {
     const last = this.conversation.history.at(-1);
-    if (error.isBusy) this.notices.showNotice(this.words.say("busy"), { action: this.words.say("try-again"), act: again });
+    if (error.isBusy || notices !== this.notices) notices.showRefusal(error, again);
     else if (last?.type === "USER" && last.state === "evicted") this.#offerSaying(this.words.say("too-small"));
     else if (error.status === 409) this.#offerSaying(error.message);
     else this.notices.showError(error, again);
@@ -261,6 +298,13 @@ export class Turns extends EventTarget {
     this.#told = this.conversation.newest;
   }
 
+  /** Read which messages follow the last question, or the last answer, beside the one that does. */
+  async #readBranches() {
+    const { history } = this.conversation;
+    const asked = history.findLastIndex((item) => item.type === "USER");
+    for (const item of history.slice(Math.max(0, asked), asked + 2)) await this.conversation.readAgain(item.position);
+  }
+
   #spoken(item) {
     const text = (textOf(item) || callsOf(item).join(", ")).slice(0, MOST_SPOKEN);
     return `${this.words.nameOf(item)}: ${text}`;
@@ -283,8 +327,11 @@ export class Turns extends EventTarget {
   }
 }
 
-/** Return whether a message of the conversation is the one that somebody said here. */
-const isSaid = (item, { text, after }) => item.type === "USER" && item.position > after && textOf(item) === text;
+/** Return whether the conversation is where a request has brought it. */
+function isDone(history, { body, since }) {
+  if (body.regenerate !== undefined) return !history.some((item) => item.position === body.regenerate);
+  return history.some((item) => item.type === "USER" && item.added_in > since && textOf(item) === body.message);
+}
 
 /** Wait for some seconds, or until the connection may be back, or somebody looks at the page again. */
 function pause(seconds, signal) {
