@@ -25,7 +25,7 @@ from chatmemory.database.reading import CHARS, rows_of
 from chatmemory.formats.ai_sdk import plain_to_ai_sdk, to_ai_sdk
 from chatmemory.formats.registry import message_format
 from chatmemory.formats.schemas import Schema, closed, ref
-from chatmemory.models import Conversation, MessageQuerySet
+from chatmemory.models import MAX_LIMIT, Conversation, MessageQuerySet
 from chatmemory.models.message import from_columns
 from chatmemory.rest.access import require_free, signed_in_user
 from chatmemory.rest.problems import TooLarge, invalid
@@ -348,14 +348,18 @@ def _of_user(messages: NewMessages) -> UserMessage:
     return message
 
 
+class SiblingsField(serializers.ReadOnlyField):
+    """The positions of messages that follow the same one, or null."""
+
+    def openapi(self) -> Schema:
+        return {"type": ["array", "null"], "items": {"type": "integer", "minimum": 0, "maximum": MAX_LIMIT}}
+
+
 def message_field() -> MessageField:
     """Return the field with the siblings of each message."""
     return MessageField(
         name="siblings",
-        schema=serializers.ListField(
-            child=CountField(),
-            allow_null=True,
-            read_only=True,
+        schema=SiblingsField(
             help_text="The positions of the messages that follow the same message, this one among them, in ascending "
             "order; null if it is the only one. System messages are left out. Only where messages are read.",
         ),

@@ -56,6 +56,7 @@ _PARAMETERS = [
         example="01935c5e-0000-7000-8000-000000000001",
     ),
     parameter("position", "path", _COUNT, "The position of the message.", example=0),
+    parameter("message_id", "path", text(minLength=1, maxLength=255), "The ID of the UI message.", example="answer-0"),
     parameter(
         "message_id",
         "path",
