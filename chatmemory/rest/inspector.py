@@ -58,13 +58,6 @@ _PARAMETERS = [
     parameter("position", "path", _COUNT, "The position of the message.", example=0),
     parameter("message_id", "path", text(minLength=1, maxLength=255), "The ID of the UI message.", example="answer-0"),
     parameter(
-        "message_id",
-        "path",
-        text(minLength=1, maxLength=255),
-        "The ID of a message, as the tree has it, percent-encoded.",
-        example="0",
-    ),
-    parameter(
         "memory_id",
         "path",
         text(minLength=1, maxLength=255),
