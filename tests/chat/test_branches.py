@@ -15,7 +15,7 @@ from chatmemory import AiMessage, ChatMessage, ToolExecutionRequest, ToolExecuti
 from chatmemory.branches.tree import read_tree
 from chatmemory.models import Branch, Conversation
 from tests.chat.test_panel_browser import PHONE, WIDE, bubbles, open_page, part, say, speak  # noqa: F401
-from tests.support.assistants import Speaker, choose
+from tests.support.assistants import Speaker, choose, text_of
 from tests.support.browser import (  # noqa: F401
     Pages,
     axe_violations,
@@ -51,7 +51,7 @@ def numbered() -> Iterator[None]:
         nonlocal count
         count += 1
         question = next(each for each in reversed(messages) if isinstance(each, UserMessage))
-        text = f"Answer {count} to {question.contents[0].text}."  # type: ignore[union-attr]
+        text = f"Answer {count} to {text_of(question)}."
         yield text[:7]
         yield text[7:]
         yield AiMessage(text)
