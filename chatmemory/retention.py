@@ -108,8 +108,8 @@ def purge_evicted(
 
     The result is that of ``KEEP_HISTORY = False``: ``message_count`` still counts every message that was said,
     positions and versions stay, and the history and past memories lack the erased messages. Retained messages stay, and
-    so does the original of a copy in the memory, or of a restored copy that stays. Summaries of erased messages are erased in the same transaction, in a
-    new version.
+    so does the original of a copy in the memory, or of a restored copy that stays. Summaries of erased messages are
+    erased in the same transaction, in a new version.
 
     Args:
         before: a time with a time zone.

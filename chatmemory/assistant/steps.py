@@ -288,10 +288,11 @@ def _open(turn: Lease, plan: Plan) -> Generator[Do | Added, Any, _Opening]:
     if evicted is not None:
         yield evicted
     if plan.go_back is not None:
-        opened: list[Any] = yield Do(partial(turn.go_back, plan.go_back, lambda: _collected(_say(turn, plan))))
-        yield from opened[:-1]
-        return opened[-1]
-    return (yield from _say(turn, plan))
+        *added, opening = yield Do(partial(turn.go_back, plan.go_back, lambda: _collected(_say(turn, plan))))
+        yield from added
+    else:
+        opening = yield from _say(turn, plan)
+    return opening
 
 
 def _collected(steps: Generator[Do | Added, Any, _Opening]) -> list[Any]:
@@ -303,7 +304,10 @@ def _collected(steps: Generator[Do | Added, Any, _Opening]) -> list[Any]:
             step = steps.send(outcome)
         except StopIteration as end:
             return [*found, end.value]
-        outcome = step.work() if isinstance(step, Do) else found.append(step)
+        if isinstance(step, Do):
+            outcome = step.work()
+        else:
+            found.append(step)
 
 
 def _say(turn: Lease, plan: Plan) -> Generator[Do | Added, Any, _Opening]:

@@ -342,8 +342,9 @@ def said_at(conversation: Conversation, position: int | None) -> Message:
     Raises:
         InvalidValueError: no message was said there, or it was deleted.
     """
-    is_position = isinstance(position, int) and not isinstance(position, bool) and position >= 0
-    row = rows_of(conversation).history().filter(position=position).first() if is_position else None
+    row = None
+    if isinstance(position, int) and not isinstance(position, bool) and position >= 0:
+        row = rows_of(conversation).history().filter(position=position).first()
     if row is None:
         raise InvalidValueError(
             "position must be that of a message of the history, but is: %(position)s", position=repr(position)[:100]

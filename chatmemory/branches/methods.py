@@ -134,7 +134,7 @@ def switch(
     return going_back.switch(target, position, idempotency_key=idempotency_key, user=user)
 
 
-def fork(self: Conversation, *, at: int, **fields: Any) -> Conversation:
+def fork(self: Conversation, /, *, at: int, **fields: Any) -> Conversation:
     """Copy the conversation as it was when the message at a position had just been said.
 
     The copy has rows of its own, at the same positions and versions, and a memory ID of its own. ``forked_from`` is

@@ -21,7 +21,7 @@ from django.utils import timezone
 
 from chatmemory.models.conversation import Conversation
 from chatmemory.models.deletion import cascade
-from chatmemory.models.message import Message, MessageQuerySet, Origin
+from chatmemory.models.message import Message, Origin
 
 NOTHING = -1
 """The position that the first message of a conversation follows."""
@@ -159,12 +159,12 @@ def on_current_branch(conversation: Any = _CONVERSATION) -> Q:
     return Q(Exists(here)) | Q(~Exists(branches))  # one that never went back has no rows
 
 
-def current_rows(conversation: Conversation) -> MessageQuerySet:
-    """Return the rows of the current branch, each with its ``place``, without rows that a restored copy replaces.
+def current_rows(conversation: Conversation) -> Any:
+    """Return the rows of the current branch, as a ``MessageQuerySet``, without rows that a restored copy replaces.
 
-    The ``place`` is the position of the message: of a restored copy, it is that of the message that was said.
+    Each has its ``Message.place`` as the alias ``place``.
     """
-    rows = Message.objects.using(conversation._state.db).filter(conversation=conversation)
+    rows: Any = Message.objects.using(conversation._state.db).filter(conversation=conversation)
     if not Branch.objects.using(conversation._state.db).filter(conversation=conversation).exists():
         return rows.alias(place=F("position"))
     current, is_restored = on_current_branch(conversation), Q(origin=Origin.RESTORED)
@@ -172,7 +172,5 @@ def current_rows(conversation: Conversation) -> MessageQuerySet:
     # A message may have been restored several times.
     latest = restored.values("covers_from").annotate(latest=Max("position")).values("latest")
     is_replaced = Q(position__in=restored.values("covers_from"))
-    found: MessageQuerySet = rows.filter(
-        current, (is_restored & Q(position__in=latest)) | (~is_restored & ~is_replaced)
-    )
-    return found.alias(place=Case(When(is_restored, then=F("covers_from")), default=F("position")))
+    rows = rows.filter(current, (is_restored & Q(position__in=latest)) | (~is_restored & ~is_replaced))
+    return rows.alias(place=PLACE)

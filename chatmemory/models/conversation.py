@@ -213,12 +213,14 @@ class Conversation(models.Model):
         messages: Any
         # Set by the app's ready(), because their modules import this one.
         memory: ConversationMemory
-        rewind, arewind = methods.rewind, methods.arewind
-        edit, aedit = methods.edit, methods.aedit
-        regenerate, aregenerate = methods.regenerate, methods.aregenerate
-        switch, aswitch = methods.switch, methods.aswitch
-        fork, afork = methods.fork, methods.afork
-        tree, atree = methods.tree, methods.atree
+        rewind, edit, regenerate = methods.rewind, methods.edit, methods.regenerate
+        switch, fork, tree = methods.switch, methods.fork, methods.tree
+        arewind: Any
+        aedit: Any
+        aregenerate: Any
+        aswitch: Any
+        afork: Any
+        atree: Any
 
     class Meta:
         verbose_name = _("conversation")

@@ -37,6 +37,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from heapq import heappop, heappush
 from itertools import pairwise
 from typing import Any
@@ -136,8 +137,9 @@ class _Mapping:
             self.children[self.parent(key)].append(key)
         for key, node in self.nodes.items():
             listed = node.get("children")
-            places = {child: place for place, child in enumerate(listed) if isinstance(child, str)} if listed else {}
-            self.children[key].sort(key=lambda child, places=places: places.get(child, len(places)))
+            order = [child for child in listed if isinstance(child, str)] if isinstance(listed, list) else []
+            places = {child: place for place, child in enumerate(order)}
+            self.children[key].sort(key=partial(_place_in, places))
         if sum(1 for _key in self._reached()) < len(self.nodes):
             raise BadRecordError(place, "its messages go round in a circle")
         self.current: str | None = current if isinstance(current, str) and current in self.nodes else self._newest()
@@ -405,6 +407,10 @@ class _Branch:
                 native=list(sources),
             )
         )
+
+
+def _place_in(places: dict[str, int], child: str) -> int:
+    return places.get(child, len(places))
 
 
 def _object(data: dict[str, Any], name: str) -> dict[str, Any]:

@@ -160,7 +160,8 @@ class _ConversationImport:
         for batch in self._batches(chain([following] if following else [], messages)):
             mark = self._add(batch, mark)
             yield
-        self._end(mark)
+        if mark is not None:
+            self._end(mark)
 
     def _bad(self, problem: str) -> BadRecordError:
         return BadRecordError(self._found.place, f"{problem} (memory ID {self._memory_id!r})")
