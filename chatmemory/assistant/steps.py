@@ -287,6 +287,7 @@ def _open(turn: Lease, plan: Plan) -> Generator[Do | Added, Any, _Opening]:
     )
     if evicted is not None:
         yield evicted
+    opening: _Opening
     if plan.go_back is not None:
         *added, opening = yield Do(partial(turn.go_back, plan.go_back, lambda: _collected(_say(turn, plan))))
         yield from added

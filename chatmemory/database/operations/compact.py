@@ -496,7 +496,8 @@ def _cuts(memory: Retained[Entry], opened: OpenedTurn) -> list[int]:
 def _first_evicted(conversation: Conversation, through: int, before: int) -> str | None:
     """Return the type of the first message between two positions that the window has evicted, or None."""
     gone = uncovered(conversation).filter(place__gt=through, place__lt=before)
-    return gone.values_list("type", flat=True).first()
+    type: str | None = gone.values_list("type", flat=True).first()
+    return type
 
 
 def _apply(change: Change, plan: CompactionPlan, new: NewMessages, most: MemoryBound | None) -> bool:

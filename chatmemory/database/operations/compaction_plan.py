@@ -511,8 +511,8 @@ def left_size(conversation: Conversation, through: int) -> tuple[int, int]:
     return found["count"], found["chars"] or 0
 
 
-def uncovered(conversation: Conversation) -> MessageQuerySet:
-    """Return the messages that were evicted for lack of room and that no summary covers, with their ``place``.
+def uncovered(conversation: Conversation) -> Any:
+    """Return the messages that were evicted for lack of room and that no summary covers, as ``current_rows`` does.
 
     A tool result is not included if its placeholder was removed.
     """
@@ -569,7 +569,8 @@ def _evicted(conversation: Conversation, latest: Message | None) -> tuple[Q, Q]:
 def _latest_summary(conversation: Conversation) -> Message | None:
     """Return the latest summary; None if there is none, or if it was erased with what it covered."""
     is_summary = Q(origin=Origin.SUMMARY, position__gte=conversation.compacted_to)
-    return current_rows(conversation).filter(is_summary).order_by("-position").first()
+    found: Message | None = current_rows(conversation).filter(is_summary).order_by("-position").first()
+    return found
 
 
 def _first_position(row: Message) -> int:
@@ -600,8 +601,8 @@ def _next_start(conversation: Conversation, kept: Sequence[Entry], opened: Opene
     return first if question is None else min(first, question)
 
 
-def _questions(conversation: Conversation) -> MessageQuerySet:
-    """Return the messages that begin turns, the latest first, with their ``place``."""
+def _questions(conversation: Conversation) -> Any:
+    """Return the messages that begin turns, the latest first, as ``current_rows`` does."""
     rows = current_rows(conversation).filter(type=ChatMessageType.USER.value)
     return rows.exclude(origin=Origin.SUMMARY).order_by("-place")
 
