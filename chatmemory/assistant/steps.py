@@ -305,9 +305,8 @@ def _collected(steps: Generator[Do | Added, Any, _Opening]) -> list[Any]:
             step = steps.send(outcome)
         except StopIteration as end:
             return [*found, end.value]
-        if isinstance(step, Do):
-            outcome = step.work()
-        else:
+        outcome = step.work() if isinstance(step, Do) else None
+        if isinstance(step, Added):
             found.append(step)
 
 
