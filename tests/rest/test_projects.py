@@ -49,7 +49,7 @@ def test_the_api_may_be_anywhere(api: Client, prefix: str) -> None:
 
 def acts(api: Client, conversation: Conversation) -> list[tuple[str, int]]:
     """Every route with every method, and how it was answered."""
-    values = {"conversation_id": conversation.pk, "position": 0, "memory_id": conversation.memory_id}
+    values = {"conversation_id": conversation.pk, "position": 0, "message_id": 0, "memory_id": conversation.memory_id}
     found = []
     for route in routes:
         address = "/api/" + str(route.pattern)
