@@ -103,6 +103,7 @@ class TreeSerializer(serializers.Serializer[Any]):
 
     headId = UIMessageIDField(help_text="The ID of the last message of the current branch; null if there is none.")
     messages = TreeItemSerializer(many=True, help_text="Each after the one that it follows.")
+    version = CountField(help_text="The version of the memory.")
 
 
 class NewTreeItemSerializer(WholeSerializer):
@@ -220,7 +221,8 @@ class BranchViewSet(ChatMemoryViewSet):
         tree = read_ui_tree(conversation)
         messages = self._items(tree, tree.nodes)
         record_read(request, conversation)
-        return Response({"headId": None if tree.head is None else tree.head.id, "messages": messages})
+        head = None if tree.head is None else tree.head.id
+        return Response({"headId": head, "messages": messages, "version": conversation.version})
 
     @call(
         "putTreeMessage",

@@ -85,6 +85,8 @@ def tree(api: Client, conversation: Conversation) -> Any:
     """Return the head, and the ID, parent and last text of each message."""
     answer = api.get(url(conversation, "tree/"))
     assert answer.status_code == 200, answer.content
+    conversation.refresh_from_db()
+    assert answer.json()["version"] == conversation.version
     items = answer.json()["messages"]
     return answer.json()["headId"], [
         (item["message"]["id"], item["parentId"], item["message"]["parts"][-1].get("text")) for item in items

@@ -1,7 +1,7 @@
 """A site with a chat by ``useChat``, and a model that does what its user says.
 
 ``CHATMEMORY_TEST_BUNDLE`` is the page's script, and ``CHATMEMORY_TEST_GATE`` a file: the model waits for it in the
-middle of its answer to "wait", and fails to answer "fail" until it is there.
+middle of its answer to "wait", and fails to answer "fail" until it is there. No two answers to "again" are the same.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from django.http import FileResponse, HttpRequest, HttpResponse
 from django.middleware.csrf import get_token
@@ -41,6 +42,12 @@ def _speak(messages: Sequence[ChatMessage]) -> Iterator[Any]:
     if said.startswith("fail") and not _gate().exists():
         yield "I am "
         raise RuntimeError("secret://the model's own words")
+    if said.startswith("again"):
+        answer = uuid4().hex
+        for start in range(0, len(answer), 8):
+            yield answer[start : start + 8]
+        yield AiMessage(answer)
+        return
     yield "You said "
     if said.startswith("wait"):
         yield from _wait()
