@@ -32,6 +32,7 @@ export function useConversation() {
   RUNTIME
   return runtime;
 }
+export const versionSeen = () => version;
 """
 
 

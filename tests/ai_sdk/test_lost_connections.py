@@ -1,4 +1,4 @@
-"""Pages by ``useChat`` that edit and regenerate, while their connections are cut at random moments.
+"""Pages by ``useChat`` and assistant-ui that edit and regenerate, while their connections are cut at random moments.
 
 A page does what people do: it tries again until there is an answer, or is loaded anew. Nothing may be said or answered
 twice, and the page shows what the server has. ``CHATMEMORY_TEST_PAGES`` is the number of conversations, and
@@ -20,6 +20,7 @@ import pytest
 from django.test import Client
 
 from chatmemory.models import Conversation
+from tests.ai_sdk.test_assistant_ui import bundle as assistant_ui  # noqa: F401
 from tests.support.ai_sdk import bundled, node_modules  # noqa: F401
 from tests.support.browser import Pages, browser_thread, chromium, expect, new_page  # noqa: F401
 from tests.support.cutting import wait_until_alone
@@ -65,7 +66,7 @@ createRoot(document.getElementById("root")).render(<Chat />);
 
 
 @pytest.fixture(scope="module")
-def bundle(node_modules: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def use_chat(node_modules: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The script of a page with what docs/rest.md shows."""
     blocks = re.findall(r"^```js\n(.*?)^```$", (ROOT / "docs" / "rest.md").read_text("utf-8"), re.M | re.S)
     [shown] = [block for block in blocks if "useChat(" in block]
@@ -75,10 +76,12 @@ def bundle(node_modules: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     return bundled(node_modules, folder / "page.jsx", folder / "page.js")
 
 
-@pytest.fixture
-def site(bundle: Path, transactional_db: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """The port of the site."""
-    monkeypatch.setenv("CHATMEMORY_TEST_BUNDLE", str(bundle))
+@pytest.fixture(params=["use_chat", "assistant_ui"])
+def site(
+    request: pytest.FixtureRequest, transactional_db: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[int]:
+    """The port of a site with one of the pages."""
+    monkeypatch.setenv("CHATMEMORY_TEST_BUNDLE", str(request.getfixturevalue(request.param)))
     with run_server(tmp_path / "log", "tests.settings.use_chat") as port:
         yield port
     wait_until_alone()
@@ -102,7 +105,7 @@ class Talk:
         self.cuts_left = 0
         self.log.append("load")
         self.page.goto(f"{self.proxy.address}/chat/{self.conversation.pk}/")
-        expect(self.page.locator("main")).to_be_visible()
+        expect(self.page.locator("main")).to_be_attached()
 
     def cut(self, method: str, path: str) -> Cut:
         if method != "POST" or not self.cuts_left or self.chance.random() < 0.3:
@@ -141,6 +144,7 @@ class Talk:
         if kind in ("edit", "an answer"):
             at = self.chance.randrange(0 if kind == "edit" else 1, len(path), 2)
         text = f"again {number}"
+        edited = self.shown()[at]["id"] if kind == "edit" else None
 
         def ask() -> bool:
             ids = [message["id"] for message in self.shown()]
@@ -164,8 +168,8 @@ class Talk:
                     done = ask()
                 else:
                     break
-            elif kind == "edit" and self.chance.random() < 0.5:
-                done = ask()
+            elif edited in [message["id"] for message in self.shown()] and self.chance.random() < 0.5:
+                done = ask()  # in useChat, an edited message keeps its ID
             else:
                 done = self.act("regenerate", {})
         else:
@@ -175,12 +179,8 @@ class Talk:
         new = {position: parent for position, parent in tree.parents.items() if position not in before.parents}
         parent = path[at - 1] if at else None
         *asked, answer = new
-        assert new == ({answer: parent} if not asked else {asked[0]: parent, answer: asked[0]}), (
-            self.log,
-            before,
-            tree,
-        )
-        assert len(asked) == (kind in ("send", "edit")), (self.log, before, tree)
+        assert len(asked) == (kind in ("send", "edit")), (self.log, new)
+        assert new == ({asked[0]: parent, answer: asked[0]} if asked else {answer: parent}), (self.log, new)
         assert tree.head == answer, self.log
         assert {**tree.parents, **before.parents} == tree.parents
         self.check()

@@ -9,7 +9,7 @@ import {
   useAuiState,
 } from '@assistant-ui/react';
 import { createRoot } from 'react-dom/client';
-import { useConversation } from 'documented';
+import { useConversation, versionSeen } from 'documented';
 
 function Message() {
   const role = useAuiState(state => state.message.role);
@@ -57,14 +57,42 @@ function Thread() {
   );
 }
 
+let thread;
+
 function Chat() {
   const runtime = useConversation();
-  window.thread = runtime.thread; // for tests
+  thread = runtime.thread;
   return (
     <AssistantRuntimeProvider runtime={runtime}>
       <Thread />
     </AssistantRuntimeProvider>
   );
 }
+
+// What the buttons do, for tests.
+window.chat = {
+  get messages() {
+    return thread.getState().messages.map(({ id, role, content }) => ({ id, role, parts: content }));
+  },
+};
+
+// Nothing is stopped: before an answer begins, that takes the message off the page, and what is said then is another.
+window.act = async ([name, { text, messageId }]) => {
+  const before = versionSeen();
+  const last = thread.getState().messages.at(-1);
+  if (name === 'sendMessage' && messageId) {
+    const { composer } = thread.getMessageById(messageId);
+    composer.beginEdit();
+    composer.setText(text);
+    composer.send();
+  } else if (name === 'sendMessage') thread.append(text);
+  else if (messageId || last.role === 'assistant') thread.getMessageById(messageId ?? last.id).reload();
+  else thread.startRun({ parentId: last.id });
+  const frame = () => new Promise(requestAnimationFrame);
+  await frame();
+  do await frame();
+  while (thread.getState().isRunning);
+  return versionSeen() !== before; // whether the response has arrived as a whole
+};
 
 createRoot(document.getElementById('root')).render(<Chat />);
