@@ -235,7 +235,7 @@ class BranchViewSet(ChatMemoryViewSet):
         problems=(409,),
         example={"parentId": None, "message": {"id": "a", "role": "user", "parts": [{"type": "text", "text": "Hi"}]}},
     )
-    def put(self, request: Request, conversation_id: str, message_id: str, **kwargs: Any) -> Response:
+    def update(self, request: Request, conversation_id: str, message_id: str, **kwargs: Any) -> Response:
         """Make sure that a message is stored, as the history adapter of assistant-ui asks.
 
         Nothing is changed if the message is there: an answer of a turn, or a message of the user with the same text. A
@@ -275,7 +275,7 @@ class BranchViewSet(ChatMemoryViewSet):
         return Response(self._items(tree, [node])[0], status=status.HTTP_201_CREATED)
 
     @call("deleteTreeMessage", ("change",), headers=("If-Match",), problems=(409,))
-    def delete(self, request: Request, conversation_id: str, message_id: str, **kwargs: Any) -> Response:
+    def destroy(self, request: Request, conversation_id: str, message_id: str, **kwargs: Any) -> Response:
         """Go back to before a message, as the history adapter of assistant-ui asks.
 
         Nothing is erased: the message, and what follows it, leave the current branch. Nothing is changed if it is not
@@ -388,7 +388,7 @@ routes = [
     path(f"{_ONE}tree/", BranchViewSet.as_view({"get": "tree"}), name="tree"),
     path(
         f"{_ONE}tree/<str:message_id>/",
-        BranchViewSet.as_view({"put": "put", "delete": "delete"}),
+        BranchViewSet.as_view({"put": "update", "delete": "destroy"}),
         name="tree-message",
     ),
 ]

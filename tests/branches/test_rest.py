@@ -41,6 +41,12 @@ def user_message(text: str) -> dict[str, Any]:
     return {"type": "USER", "contents": [{"type": "TEXT", "text": text}]}
 
 
+@pytest.mark.parametrize("call", ["rewind/", "edit/", "switch/", "fork/", "tree/"])
+def test_only_an_item_of_the_tree_is_put_and_deleted(api: Client, conversation: Conversation, call: str) -> None:
+    for method in (api.put, api.delete):
+        assert method(url(conversation, call), "{}", content_type="application/json").status_code == 405
+
+
 class TestGoingBack:
     def test_rewind(self, api: Client, conversation: Conversation) -> None:
         answer = post(api, url(conversation, "rewind/"), {"before": 2})
