@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+from django.db import transaction
 from django.db.models import Count, Sum
 from django.db.models.functions import Coalesce
 from django.urls import URLPattern, path
@@ -203,10 +204,11 @@ class BranchViewSet(ChatMemoryViewSet):
         """
         conversation, asked = self.conversation(), self.asked()
         try:
-            copy = conversation.fork(**asked)
+            with transaction.atomic(using=conversation._state.db):
+                copy = conversation.fork(**asked)
+                record_change(request, copy, {"forked_from": str(conversation.pk)}, act="add")
         except InvalidValueError as error:
             raise invalid("at", error) from error
-        record_change(request, copy, {"forked_from": str(conversation.pk)}, act="add")
         data = ConversationSerializer(copy, context=self.get_serializer_context()).data
         return Response(data, status=status.HTTP_201_CREATED)
 
