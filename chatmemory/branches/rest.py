@@ -372,7 +372,8 @@ def message_field() -> MessageField:
 
 
 def _siblings(request: Request, conversation: Conversation, positions: Collection[int]) -> dict[int, Any]:
-    return {position: list(siblings) for position, siblings in read_siblings(conversation).items()}
+    found = read_siblings(conversation) if positions else {}
+    return {position: list(siblings) for position, siblings in found.items()}
 
 
 _ONE = "conversations/<str:conversation_id>/"

@@ -127,10 +127,10 @@ def test_query_counts_do_not_grow(api: Client, user: Any, django_assert_num_quer
             (6, "/api/conversations/?search=m1&has_evicted=true"),
             (6, "/api/search/?q=m1"),
             (3, url(conversation)),
-            # and, if there are messages, the feedback to them and their usage
-            (7, url(conversation, "messages/")),
-            (5 + 2 * (count > 40), url(conversation, "messages/?state=evicted&ordering=-position")),
-            (6, url(conversation, "messages/1/")),
+            # and, if there are messages, the feedback to them, their usage and their siblings
+            (8, url(conversation, "messages/")),
+            (5 + 3 * (count > 40), url(conversation, "messages/?state=evicted&ordering=-position")),
+            (7, url(conversation, "messages/1/")),
             (4, url(conversation, "feedback/")),
             (5, url(conversation, "memory/")),
             (5, url(conversation, "memory/?at=1")),

@@ -39,7 +39,7 @@ def test_a_whole_chat(api: Client) -> None:
 
     history = api.get(base + "messages/").json()["results"]
     assert [(item["position"], item["state"]) for item in history] == [(0, "evicted"), (1, "retained"), (2, "retained")]
-    assert history[0] == {**gone, "feedback": None, "usage": None}
+    assert history[0] == {**gone, "feedback": None, "siblings": None, "usage": None}
     memory = api.get(base + "memory/").json()
     assert memory == {
         "messages": [ai("Hi"), USER],
