@@ -9,8 +9,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from chatmemory.capabilities import MessageField
-from chatmemory.contrib.usage.models import Usage, rows_of
-from chatmemory.core.usage import TOKENS
+from chatmemory.contrib.usage.models import COUNTS, Usage, rows_of
 from chatmemory.models import Conversation
 
 
@@ -19,7 +18,7 @@ class MessageUsageSerializer(serializers.ModelSerializer[Usage]):
 
     class Meta:
         model = Usage
-        fields = ["model", *TOKENS, "seconds"]
+        fields = ["model", *COUNTS, "seconds"]
         read_only_fields = fields
 
 
@@ -36,4 +35,4 @@ def message_field() -> MessageField:
 def _values(request: Request, conversation: Conversation, positions: Collection[int]) -> dict[int, Any]:
     serializer = MessageUsageSerializer()
     rows = rows_of(conversation).filter(position__in=positions)
-    return {row.position: serializer.to_representation(row) for row in rows if row.position is not None}
+    return {row.position: serializer.to_representation(row) for row in rows}
