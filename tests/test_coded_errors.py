@@ -11,6 +11,7 @@ import pytest
 
 from chatmemory import CustomMessage, UserMessage, messages_from_json
 from chatmemory.assistant import ContextTooLongError, ModelError, Usage, WindowTooSmallError
+from chatmemory.branches.going_back import HistoryNotKeptError
 from chatmemory.contrib.feedback.giving import NotAnAnswerError
 from chatmemory.core.exceptions import (
     CODES,
@@ -76,6 +77,7 @@ ERRORS: list[CodedError] = [
     IdempotencyConflictError("key %(key)s", key="k"),
     NotRetainedError("position %(position)s", position=3),
     NotAnAnswerError(3),
+    HistoryNotKeptError("the conversation cannot go back"),
     PinnedTooMuchError(6, 10, "messages"),
     MemoryTooLargeError(3, 40, 2, 30),
     UnusableSummaryError("a summary %(problem)s", code="invalid_characters", problem=InvalidMessageError("has U+0000")),

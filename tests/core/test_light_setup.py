@@ -72,7 +72,7 @@ print(client.get(f"/admin/chatmemory/conversation/{conversation.pk}/change/").co
 """
 
 OURS = {
-    *("admin", "apps", "capabilities", "checks", "conf", "core", "database", "models", "signals", "staff"),
+    *("admin", "apps", "branches", "capabilities", "checks", "conf", "core", "database", "models", "signals", "staff"),
 }
 """The modules and folders that a process needs before its first request."""
 
@@ -85,6 +85,7 @@ def test_setup_imports_no_format_no_model_no_importer_and_no_tokeniser() -> None
     parts = [name.split(".") for name in imported if name.startswith("chatmemory.")]
     assert {part[1] for part in parts} <= OURS | {"formats"}
     assert {part[2] for part in parts if part[1] == "formats" and len(part) > 2} <= FORMATS
+    assert {part[2] for part in parts if part[1] == "branches" and len(part) > 2} == {"capability", "methods"}
     assert not [name for name in imported if name.startswith(("chatmemory.database.op", "chatmemory.admin.views.ch"))]
     heavy = {"anthropic", "google", "langchain_core", "openai", "pydantic", "regex", "requests", "tiktoken"}
     assert heavy.isdisjoint(name.split(".")[0] for name in imported)

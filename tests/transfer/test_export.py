@@ -276,7 +276,11 @@ class TestBadLines:
             (1, {"keep_tool_results": -1}, "keep_tool_results: Ensure this value is greater than or equal to 0."),
             (1, {"keep_tool_results": 2**31}, "keep_tool_results: Ensure this value is less than or equal to"),
             (1, {"keep_tool_results": True}, "keep_tool_results: expected a whole number, got true"),
-            (3, {"origin": "made up"}, "origin: expected one of said, rewrite, copy, restored, cleared, summary, got 'made up'"),
+            (
+                3,
+                {"origin": "made up"},
+                "origin: expected one of said, rewrite, copy, restored, cleared, summary, got 'made up'",
+            ),
             (3, {"origin": "copy"}, "synthetic: expected true, as origin is 'copy'"),
             (3, {"synthetic": True}, "synthetic: expected false, as origin is 'said'"),
             (3, {"covers_from": 0, "covers_to": 0}, "covers_from: expected null, as origin is 'said'"),
