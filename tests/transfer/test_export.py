@@ -276,7 +276,7 @@ class TestBadLines:
             (1, {"keep_tool_results": -1}, "keep_tool_results: Ensure this value is greater than or equal to 0."),
             (1, {"keep_tool_results": 2**31}, "keep_tool_results: Ensure this value is less than or equal to"),
             (1, {"keep_tool_results": True}, "keep_tool_results: expected a whole number, got true"),
-            (3, {"origin": "made up"}, "origin: expected one of said, rewrite, copy, restored, cleared, summary, got 'made"),
+            (
                 3,
                 {"origin": "made up"},
                 "origin: expected one of said, rewrite, copy, restored, cleared, summary, got 'made up'",
