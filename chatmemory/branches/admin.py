@@ -1,4 +1,4 @@
-"""What branches add to the admin: a list on the page of a conversation, and the page that switches to one of them."""
+"""Branches in the admin: a list on the page of a conversation, and a page that switches to one of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the other parts of chatmemory know of branches.
+"""The hooks by which the other parts of chatmemory know branches.
 
 The modules that the hooks need are imported when they are called.
 """

@@ -78,10 +78,7 @@ def rewind(
         raise TypeError("rewind() needs one of before and after")
 
     def find(tree: BranchTree) -> Destination | None:
-        if before is not None:
-            return before_message(tree, before)
-        row, last = said_at(tree.conversation, after), last_said(tree, tree.end)
-        return None if last is not None and last.position == row.position else after_message(tree, row)
+        return _behind(tree, after) if before is None else before_message(tree, before)
 
     asked = ["rewind", before] if after is None else ["rewind after", after]
     return go_back(target, find, asked, idempotency_key, user, in_turn=in_turn)
@@ -105,16 +102,7 @@ def go_after(
         in_turn: whether the caller has the turn. Otherwise, no turn may be in progress.
     """
 
-    def find(tree: BranchTree) -> Destination | None:
-        last = last_said(tree, tree.end)
-        if position is not None:
-            row = said_at(tree.conversation, position)
-            return None if last is not None and last.position == position else after_message(tree, row)
-        spoken = rows_of(tree.conversation).history().exclude(type=ChatMessageType.SYSTEM.value)
-        first = spoken.values_list("position", flat=True).first()
-        is_there = last is None or last.type == ChatMessageType.SYSTEM
-        return None if is_there or first is None else before_message(tree, first)
-
+    find = partial(_behind, position=position)
     return go_back(target, find, ["after", position], idempotency_key, user, in_turn=in_turn)
 
 
@@ -466,6 +454,18 @@ def right_after(row: Message) -> Moment:
         retained=left_later | Q(made_room, evicted_in=version),
         is_whole=False,
     )
+
+
+def _behind(tree: BranchTree, position: int | None) -> Destination | None:
+    """Return where the next message follows the one at a position, or none; None if the conversation is there."""
+    last = last_said(tree, tree.end)
+    if position is not None:
+        row = said_at(tree.conversation, position)
+        return None if last is not None and last.position == position else after_message(tree, row)
+    spoken = rows_of(tree.conversation).history().exclude(type=ChatMessageType.SYSTEM.value)
+    first = spoken.values_list("position", flat=True).first()
+    is_there = last is None or last.type == ChatMessageType.SYSTEM
+    return None if is_there or first is None else before_message(tree, first)
 
 
 def _where_left(tree: BranchTree, position: int) -> Destination | None:

@@ -100,7 +100,7 @@ class TreeItemSerializer(serializers.Serializer[Any]):
 
 
 class TreeSerializer(serializers.Serializer[Any]):
-    """What was said on all branches, as assistant-ui loads it (`MessageFormatRepository`)."""
+    """The messages of all branches, as assistant-ui loads them (`MessageFormatRepository`)."""
 
     headId = UIMessageIDField(help_text="The ID of the last message of the current branch; null if there is none.")
     messages = TreeItemSerializer(many=True, help_text="Each after the one that it follows.")

@@ -20,7 +20,7 @@ from chatmemory.verification import verify
 from tests.database.test_compaction_stateful import Compactions
 from tests.support.naive_compaction import NaiveCompaction
 from tests.support.naive_window import Step
-from tests.support.window_cases import windows
+from tests.support.window_cases import calls_of, windows
 
 pytestmark = pytest.mark.django_db
 
@@ -132,6 +132,7 @@ class GoingBack(Compactions):
             item.message for item in self.model.items
         ]
         self.plans = []  # they are void now
+        self.calls = calls_of(self.conversation)
         self.remember()
 
     def same(self, change: Change, step: Step, *, is_rewrite: bool = False) -> None:

@@ -295,7 +295,7 @@ class TimelineEntry:
 
     @property
     def who_went_back(self) -> str:
-        """Who went back to before it, in words; empty if it left for another reason, or the site's own code did."""
+        """The user who went back to before the message, as text; empty if nobody is known."""
         user = self.went_back and self.went_back.user
         return gettext("by %(user)s") % {"user": user} if user else ""
 

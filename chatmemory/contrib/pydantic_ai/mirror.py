@@ -44,7 +44,7 @@ class Logged:
 
 
 Part = tuple[str, tuple[int, ...]]
-"""What a row has: the ID of an entry, and the indexes of its parts if the entry is a request."""
+"""The ID of a row's entry, and the indexes of its parts if the entry is a request."""
 
 
 @dataclass(eq=False)

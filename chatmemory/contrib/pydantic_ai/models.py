@@ -57,7 +57,7 @@ def history_to(head_id: str | None, links: Mapping[str, str | None], limit: int 
 
 
 class Record(models.Model):
-    """What Pydantic AI keeps of a conversation besides its entries."""
+    """Pydantic AI's record of a conversation, without its entries."""
 
     conversation = models.ForeignKey(Conversation, on_delete=cascade, related_name="+", db_index=False)
     head_id = ExactCharField(max_length=64, null=True, help_text="The newest entry; null if there is none.")
