@@ -43,7 +43,7 @@ class AnchoredWalk(SimulatedWalk):
 
     def __init__(self, window: Window, *, keep_first: int) -> None:
         self._keep_first = keep_first
-        super().__init__(window)
+        super().__init__(window, ends=())
 
     def _new(self, entries: list[PastEntry]) -> Retained[PastEntry]:
         total = self._window.overhead + sum(entry.cost for entry in entries)

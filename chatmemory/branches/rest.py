@@ -195,6 +195,7 @@ class BranchViewSet(ChatMemoryViewSet):
         users=True,
         body=ForkSerializer,
         answer=ConversationSerializer,
+        creates=True,
         example={"at": 0, "title": "Another try"},
     )
     def fork(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:

@@ -314,7 +314,7 @@ class ChatMemorySchema(AutoSchema):
     def _get_response_bodies(self, direction: str = "response") -> Schema:
         call = self._call
         status = HTTPStatus.OK if call.answer or call.streams else HTTPStatus.NO_CONTENT
-        if self.view.action == "create":
+        if call.creates:
             status = HTTPStatus.CREATED
         answer: Schema = {"description": status.phrase}
         headers = {name: ANSWER_HEADERS[name] for name in call.headers if name in ANSWER_HEADERS}
@@ -346,9 +346,9 @@ class ChatMemorySchema(AutoSchema):
         found: Schema = {}
         for path, _, _, other in ROUTES:
             new = _names(path)[len(same) :]
-            if action == "create" and path.startswith(own) and len(new) == 1:
+            if call.creates and path.startswith(own) and len(new) == 1:
                 parameters = {**same, new[0]: _MADE[new[0]]}
-            elif action == "create" and not same and "memory_id" in new:
+            elif call.creates and not same and "memory_id" in new:
                 parameters = {"memory_id": "$response.body#/memory_id"}
             elif action == "retrieve" and "ETag" in call.headers and path == own and "If-Match" in other.headers:
                 parameters = {**same, "If-Match": "$response.header.ETag"}

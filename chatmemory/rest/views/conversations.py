@@ -79,6 +79,7 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
         users=("memory_id", "title"),
         body=NewConversationSerializer,
         answer=ConversationSerializer,
+        creates=True,
         headers=("Idempotency-Key", "Location"),
         problems=(409,),
         example={"memory_id": "support-42", "title": "Support", "window": "messages", "limit": 20},

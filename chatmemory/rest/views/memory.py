@@ -90,6 +90,7 @@ class MessageViewSet(ChatMemoryViewSet):
         WRITE_TEXT,
         body=NewMessagesSerializer,
         answer=AdditionSerializer,
+        creates=True,
         headers=("Idempotency-Key", "If-Match", "ETag"),
         example=EXAMPLE,
     )

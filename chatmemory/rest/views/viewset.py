@@ -85,6 +85,9 @@ class Call:
     answer: type[serializers.BaseSerializer[Any]] | None = None
     """Describes the answer; None if it has no body."""
 
+    creates: bool = False
+    """Whether something is made and the status is 201."""
+
     parameters: Mapping[str, serializers.Field[Any, Any, Any, Any]] = field(default_factory=dict)
     """The query parameters, beside those of every call and of filters and pages. Their fields read them."""
 
