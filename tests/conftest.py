@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -23,7 +24,7 @@ from tests.support.cutting import cut_all_others, wait_until_alone
 from tests.support.factories import UserFactory
 from tests.support.kept_names import NAMES_ARE_KEPT, reason_to_leave_out
 from tests.support.partitions import partition_messages
-from tests.support.suites import RULES, SUITES, reason_to_leave_out_of
+from tests.support.suites import RULES, SUITES, is_run_by, reason_to_leave_out_of
 
 # A machine that is shared may be slow at any moment, and that says nothing of a strategy or of what is tested.
 settings.register_profile(
@@ -73,11 +74,20 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if suite and reason_to_leave_out_of(suite, collection_path) else None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip the tests that have no meaning on the database at hand."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skip the tests that have no meaning on the database at hand, and thin out the parameters of the others."""
     for item in items:
         if reason := reason_to_leave_out(item.nodeid.partition("[")[0]):
             item.add_marker(pytest.mark.skip(reason=reason))
+    if suite := config.option.suite:
+        numbers: Counter[str] = Counter()
+        run, left_out = [], []
+        for item in items:
+            test, _, parameters = item.nodeid.partition("[")
+            (run if not parameters or is_run_by(suite, numbers[test]) else left_out).append(item)
+            numbers[test] += 1
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = run
 
 
 def pytest_collection_finish() -> None:

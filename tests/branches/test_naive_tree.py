@@ -15,6 +15,7 @@ from chatmemory import AiMessage, ChatMessage, UserMessage
 from chatmemory.models import Conversation, Message
 from chatmemory.retention import purge_evicted
 from chatmemory.verification import verify
+from tests.support.window_cases import fewer_on_servers
 
 pytestmark = pytest.mark.django_db
 
@@ -73,7 +74,7 @@ class NaiveTree:
 
 
 @given(limit=st.integers(1, 8), script=steps)
-@settings(max_examples=EXAMPLES or 60)
+@settings(max_examples=EXAMPLES or fewer_on_servers(45))
 def test_memory_tree_history_and_past_versions(limit: int, script: list[tuple[str, int]]) -> None:
     with transaction.atomic():
         _talk(limit, script)

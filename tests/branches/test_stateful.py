@@ -20,7 +20,7 @@ from chatmemory.verification import verify
 from tests.database.test_compaction_stateful import Compactions
 from tests.support.naive_compaction import NaiveCompaction
 from tests.support.naive_window import Step
-from tests.support.window_cases import calls_of, windows
+from tests.support.window_cases import calls_of, fewer_on_servers, windows
 
 pytestmark = pytest.mark.django_db
 
@@ -187,7 +187,7 @@ def test_any_order() -> None:
         settings=settings(
             phases=[Phase.explicit, Phase.generate],  # to shrink a failure would take minutes
             report_multiple_bugs=False,
-            max_examples=EXAMPLES or 25,
+            max_examples=EXAMPLES or fewer_on_servers(18),
             stateful_step_count=30,
             suppress_health_check=list(HealthCheck),
         ),

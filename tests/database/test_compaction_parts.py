@@ -37,7 +37,7 @@ from tests.database.test_async import run as run_async
 from tests.database.test_compaction import purge
 from tests.support.due_conversations import due_conversation, texts
 from tests.support.long_histories import conversation_of
-from tests.support.window_cases import calls_of, left_behind, windows
+from tests.support.window_cases import calls_of, fewer_on_servers, left_behind, windows
 
 pytestmark = pytest.mark.django_db
 
@@ -111,7 +111,7 @@ def made_of(history: dict[str, Any]) -> Conversation:
     return conversation
 
 
-@settings(max_examples=EXAMPLES or 40, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=EXAMPLES or fewer_on_servers(36), suppress_health_check=list(HealthCheck), deadline=None)
 @given(history=histories(), most=st.integers(1, 300), keep=st.sampled_from([0, 0, 30, 60, 100]), goes_on=st.booleans())
 def test_parts_cover_what_one_plan_would(history: dict[str, Any], most: int, keep: int, goes_on: bool) -> None:
     conversation = made_of(history)

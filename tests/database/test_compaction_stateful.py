@@ -36,7 +36,7 @@ from chatmemory.verification import verify
 from tests.database.test_conversations import check_invariants
 from tests.support.naive_compaction import NaiveCompaction, NaivePlan, RefusedError
 from tests.support.naive_window import Item, Step, is_system
-from tests.support.window_cases import calls_of, left_behind, naive_settings, windows
+from tests.support.window_cases import calls_of, fewer_on_servers, left_behind, naive_settings, windows
 
 pytestmark = pytest.mark.django_db
 
@@ -286,7 +286,7 @@ def test_any_order() -> None:
         settings=settings(
             phases=[Phase.explicit, Phase.generate],  # to shrink a failure would take minutes
             report_multiple_bugs=False,
-            max_examples=EXAMPLES or 25,
+            max_examples=EXAMPLES or fewer_on_servers(18),
             stateful_step_count=30,
             suppress_health_check=list(HealthCheck),
         ),

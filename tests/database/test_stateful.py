@@ -15,6 +15,7 @@ from chatmemory.stores import DjangoChatMemoryStore
 from tests.database.test_conversations import check_invariants
 from tests.support.factories import ConversationFactory
 from tests.support.strategies import messages, tool_groups
+from tests.support.window_cases import fewer_on_servers
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -87,5 +88,7 @@ class TwoClients(RuleBasedStateMachine):
 def test_any_interleaving_of_two_clients() -> None:
     run_state_machine_as_test(
         TwoClients,
-        settings=settings(max_examples=40, stateful_step_count=20, suppress_health_check=list(HealthCheck)),
+        settings=settings(
+            max_examples=fewer_on_servers(36), stateful_step_count=20, suppress_health_check=list(HealthCheck)
+        ),
     )

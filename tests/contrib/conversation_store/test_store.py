@@ -191,8 +191,8 @@ class TestMirror:
     def test_a_placeholder_leaves_with_the_tool_result_that_it_replaces(self) -> None:
         store, agent = DjangoConversationStore(), Agent(FunctionModel(paying))
         agent.tool_plain(pay)
-        result = agent.run_sync("Pay", conversation=Conversation(conversation_id="c"))
-        conversation = result.conversation
+        # run_sync() would leave an open event loop behind.
+        conversation = run(lambda: agent.run("Pay", conversation=Conversation(conversation_id="c"))).conversation
         conversation.messages.append(user("Thanks"))
         run(lambda: store.save(conversation))
         row = Row.objects.get()
