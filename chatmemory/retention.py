@@ -108,8 +108,8 @@ def purge_evicted(
 
     The result is that of ``KEEP_HISTORY = False``: ``message_count`` still counts every message that was said,
     positions and versions stay, and the history and past memories lack the erased messages. Retained messages stay, and
-    so does the original of a copy in the memory, or of a restored copy that stays. Summaries of erased messages are
-    erased in the same transaction, in a new version.
+    so does the original of a copy in the memory. If a restored copy stays, so do its original and the other copies.
+    Summaries of erased messages are erased in the same transaction, in a new version.
 
     Args:
         before: a time with a time zone.
@@ -152,7 +152,8 @@ def _evicted(conversation: Conversation, before: datetime) -> MessageQuerySet:
     is_copied = Q(Exists(copies.filter(origin=Origin.COPY)), eviction_reason=EvictionReason.REWRITTEN.value)
     # The conversation may go back to where a copy is that left later.
     restored = rows.filter(Q(evicted_in__isnull=True) | Q(evicted_at__gte=before), origin=Origin.RESTORED).order_by()
-    is_copied |= Q(position__in=restored.values("covers_from"))
+    kept = restored.values("covers_from")
+    is_copied |= Q(position__in=kept) | Q(origin=Origin.RESTORED, covers_from__in=kept)
     return rows.filter(~is_copied, evicted_in__isnull=False, evicted_at__lt=before)
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.db import transaction
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from chatmemory import AiMessage, ChatMessage, UserMessage
@@ -73,7 +73,12 @@ class NaiveTree:
         return found[::-1]
 
 
+ASK, AGAIN = ("ask", 0), ("answer again", 0)
+
+
 @given(limit=st.integers(1, 8), script=steps)
+# A memory that has a message whose first restored copy was evicted long before its second one.
+@example(4, [ASK, AGAIN, ("switch", 0), ASK, ASK, ASK, ("answer again", 2), ("purge", 0), ASK, ("edit", 1)])
 @settings(max_examples=EXAMPLES or fewer_on_servers(45))
 def test_memory_tree_history_and_past_versions(limit: int, script: list[tuple[str, int]]) -> None:
     with transaction.atomic():
