@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from datetime import date
 from decimal import Decimal
 from difflib import get_close_matches
 from typing import Any
@@ -19,6 +20,7 @@ from django.utils.module_loading import import_string
 from chatmemory.conf import (
     DEFAULTS,
     default_limit,
+    first_day_of,
     is_assistant,
     is_assistant_or_function,
     problem_of_path,
@@ -49,14 +51,56 @@ def _rates(rates: Any) -> bool:
     return all(rate is None or (isinstance(rate, str) and _RATE.fullmatch(rate)) for rate in rates.values())
 
 
+_PRICES = frozenset(
+    {
+        "input",
+        "output",
+        "cache_read",
+        "cache_write",
+        "cache_write_1h",
+        "input_audio",
+        "cache_read_audio",
+        "output_audio",
+        "web_searches",
+    }
+)
+
+
 def _prices(prices: Any) -> bool:
     return isinstance(prices, dict) and all(
-        isinstance(model, str)
-        and isinstance(price, dict)
-        and price.keys() == {"input", "cached_input"}
-        and all(_is_number(value) for value in price.values())
+        isinstance(model, str) and all(map(_is_entry, price if isinstance(price, (list, tuple)) else [price]))
         for model, price in prices.items()
     )
+
+
+def _is_entry(entry: Any) -> bool:
+    if not isinstance(entry, dict):
+        return False
+    tiers, currency = entry.get("tiers", {}), entry.get("currency", "USD")
+    prices = {name: value for name, value in entry.items() if name not in ("from", "currency", "tiers")}
+    return (
+        isinstance(tiers, dict)
+        and isinstance(currency, str)
+        and re.fullmatch("[A-Z]{3}", currency) is not None
+        and all(
+            isinstance(each, dict) and {"input"} <= each.keys() <= _PRICES and all(map(_is_number, each.values()))
+            for each in (prices, *tiers.values())
+        )
+    )
+
+
+def _days_of_prices(prices: Any) -> bool:
+    """Return whether each model has prices with different first days; of other values their own rule tells."""
+    if not _prices(prices):
+        return True
+    for given in prices.values():
+        try:
+            days = [first_day_of(entry) for entry in (given if isinstance(given, (list, tuple)) else [given])]
+        except ValueError:
+            return False
+        if len({*days}) < len(days) or any(type(day) is not date for day in days):
+            return False
+    return True
 
 
 def _is_number(value: Any) -> bool:
@@ -103,7 +147,15 @@ _RULES: list[tuple[str, str, Callable[[Any], bool], str]] = [
         "E029",
         "PRICES",
         _prices,
-        'Set it to a dict such as {"gpt-4o": {"input": 2.5, "cached_input": 1.25}}: prices per million tokens.',
+        'Set it to a dict such as {"gpt-4o": {"input": 2.5, "cache_read": 1.25, "output": 10}}: prices per million '
+        f"tokens. Each model needs the price of its input, and may have: {', '.join(sorted(_PRICES - {'input'}))}, "
+        "from, currency and tiers.",
+    ),
+    (
+        "E042",
+        "PRICES",
+        _days_of_prices,
+        'Give each price of a model another first day: "from", a date or a text such as "2026-01-31".',
     ),
     (
         "E018",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from datetime import date
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
@@ -54,7 +55,7 @@ DEFAULTS: dict[str, Any] = {
     "USERS": "turns",
     # What they see with "turns" beside what was said: any of "instructions" and "tools".
     "USERS_SEE": [],
-    # For replays: the prices per million input tokens, by model: {"gpt-4o": {"input": 2.5, "cached_input": 1.25}}.
+    # The prices per million tokens, by model: {"gpt-4o": {"input": 2.5, "cache_read": 1.25, "output": 10}}.
     "PRICES": {},
     # The project's own message formats: name -> dotted path of a chatmemory.formats.MessageFormat.
     "FORMATS": {},
@@ -73,6 +74,27 @@ def setting(name: str) -> Any:
     if not isinstance(given, dict):
         raise ImproperlyConfigured(f"CHATMEMORY must be a dict, but is: {given!r:.100}")
     return given.get(name, DEFAULTS[name])
+
+
+def prices_of(model: str, day: date) -> Mapping[str, Any] | None:
+    """Return the prices of a model on a day from ``PRICES``; None if there are none.
+
+    A model has one dict, or a list of them with the first day of each as ``"from"``.
+    """
+    given = setting("PRICES").get(model)
+    entries = given if isinstance(given, (list, tuple)) else [] if given is None else [given]
+    begun = [entry for entry in entries if first_day_of(entry) <= day]
+    return max(begun, key=first_day_of, default=None)
+
+
+def first_day_of(entry: Mapping[str, Any]) -> date:
+    """Return the first day on which prices hold.
+
+    Raises:
+        ValueError: the text is no day such as 2026-01-31.
+    """
+    first = entry.get("from", date.min)
+    return date.fromisoformat(first) if isinstance(first, str) else first
 
 
 def window_default(name: str) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
+from datetime import UTC, datetime
 from decimal import Decimal
 from functools import partial
 from typing import Any
@@ -16,7 +17,7 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 
 from chatmemory.capabilities import RECALL_HITS, Question, RecallFigures, hook_of_search
-from chatmemory.conf import setting
+from chatmemory.conf import prices_of
 from chatmemory.core.asynchronous import as_async_iterator, as_async_read
 from chatmemory.core.exceptions import InvalidValueError
 from chatmemory.core.json_text import loads
@@ -127,10 +128,10 @@ def _replay(
 
 
 def _account(model: str, figures: Replay) -> Replayed:
-    prices = setting("PRICES").get(model)
+    prices = prices_of(model, datetime.now(UTC).date())
     cost = Decimal(0)
     if prices is not None:
-        full, cached = (Decimal(str(prices[name])) for name in ("input", "cached_input"))
+        full, cached = (Decimal(str(prices.get(name, prices["input"]))) for name in ("input", "cache_read"))
         cost = (figures.full_price_tokens * full + figures.cacheable_tokens * cached) / _MILLION
     shared = {field.name: getattr(figures, field.name) for field in fields(RequestFigures)}
     return Replayed(

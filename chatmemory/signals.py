@@ -35,20 +35,28 @@ compaction_failed = Signal()
 It is sent outside of any transaction, right after the failure.
 """
 
-answer_stored = Signal()
-"""``conversation``, ``message``, ``usage``, ``model`` and ``seconds``: an assistant stored an answer of its model.
+model_calling = Signal()
+"""``conversation``, ``model``, ``provider`` and ``operation``: an assistant is about to call its model.
 
-It is sent after the commit, after ``model_called`` for the same call. ``message`` is the new row. The other arguments
-are those of ``model_called``.
+A receiver may raise ``chatmemory.assistant.CallRefusedError`` with a message for the user. Then the model is not
+called. This signal is sent with ``send``: any other exception in a receiver also ends the turn. The arguments are those
+of ``model_called``.
 """
 
 model_called = Signal()
-"""``conversation``, ``usage``, ``model``, ``seconds`` and ``error``: an assistant called its model.
+"""A model was called. The signal is sent after the commit of the answer, and also for calls that failed.
 
-It is sent after each call, including calls that failed or were interrupted. ``conversation`` is None for a memory that
-is not in Django's database. ``usage`` is a ``chatmemory.assistant.Usage``, or None if the model did not report it; for
-a failed call, it is what the server reported before the failure. ``model`` is the model's name. ``seconds`` is the time
-from the request to the end of the answer. ``error`` is the exception that ended the call, or None; ``GeneratorExit`` or
-``CancelledError`` means that the caller disconnected. An answer that Anthropic paused is one call with the usage of all
-its requests.
+- ``conversation``: None for a memory that is not in Django's database.
+- ``position``: the position of the stored answer, or None.
+- ``usage``: a ``chatmemory.core.usage.Usage``, or None if the model did not report it; for a failed call, it is what
+  the server reported before the failure.
+- ``model`` and ``provider``: the name of the model that was asked, and its provider; ``provider`` may be empty.
+- ``operation``: ``"chat"``, ``"summary"``, ``"title"`` or ``"tool"``.
+- ``status``: ``"ok"``, ``"failed"`` or ``"interrupted"``.
+- ``seconds``: the time from the request to the end of the answer, and ``first_delta_seconds`` until the first delta of
+  a stream. Each is None if it is not known, for example for a call of another framework.
+- ``error``: the exception that ended the call, or None; ``GeneratorExit`` or ``CancelledError`` means that the caller
+  disconnected.
+
+An answer that Anthropic paused is one call with the usage of all its requests.
 """

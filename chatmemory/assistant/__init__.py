@@ -4,6 +4,7 @@ from chatmemory.assistant.assistant import Assistant
 from chatmemory.assistant.errors import (
     AnswerDeletedError,
     AssistantError,
+    CallRefusedError,
     ContextTooLongError,
     ConversationBusyError,
     ModelError,
@@ -14,11 +15,12 @@ from chatmemory.assistant.errors import (
     WindowTooSmallError,
 )
 from chatmemory.assistant.lease import Added
-from chatmemory.assistant.model import Answered, ChatModel, Thinking, Usage
+from chatmemory.assistant.model import Answered, ChatModel, Thinking
 from chatmemory.assistant.summaries_and_titles import SUMMARY_PROMPT, ChatModelSummarizer
 from chatmemory.assistant.tool_arguments import ToolContext
 from chatmemory.assistant.tools import Tool, ToolSpecification
 from chatmemory.assistant.turn import Turn
+from chatmemory.core.usage import Usage
 
 BegunTurn = Turn
 """The earlier name of ``Turn``."""
@@ -31,6 +33,7 @@ __all__ = [
     "Assistant",
     "AssistantError",
     "BegunTurn",
+    "CallRefusedError",
     "ChatModel",
     "ChatModelSummarizer",
     "ContextTooLongError",

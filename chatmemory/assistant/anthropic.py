@@ -11,16 +11,19 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
-from chatmemory.assistant.model import Answered, Thinking, Usage
-from chatmemory.assistant.provider import Answer, Messages, ProviderChatModel, Tools, described, fields_of
+from chatmemory.assistant.model import Answered, Thinking
+from chatmemory.assistant.provider import Answer, Messages, ProviderChatModel, Tools, described
 from chatmemory.core.exceptions import extra
 from chatmemory.core.exceptions import gettext_noop as _
 from chatmemory.core.kept import REDACTED_THINKING, THINKING_SIGNATURE
 from chatmemory.core.messages import AiMessage, UserMessage
+from chatmemory.core.usage import Usage
 from chatmemory.formats.anthropic import from_anthropic, write_request
 from chatmemory.formats.anthropic_cache import Cache, check_cache, mark_request
 from chatmemory.formats.kept_parts import with_attributes
 from chatmemory.formats.thinking import bound, fresh_answers
+from chatmemory.formats.usage import fields_of
+from chatmemory.formats.usage import from_anthropic as usage_from_anthropic
 from chatmemory.formats.validity import arguments_object
 
 with extra("anthropic"):
@@ -91,7 +94,7 @@ class _Answer(Answer):
             yield {**request, "messages": [*self.request["messages"], so_far]}
 
     def read(self, response: Any) -> None:
-        self._use(getattr(response, "usage", None))
+        self._use(getattr(response, "usage", None), response)
         content = getattr(response, "content", None)  # a web page comes as text
         if not isinstance(content, list):
             template = _("%(name)s did not answer with a message. Check ANTHROPIC_BASE_URL. It answered: %(answer)s")
@@ -112,7 +115,7 @@ class _Answer(Answer):
         with self._readable(piece):
             match piece.type:
                 case "message_start":
-                    self._use(getattr(piece.message, "usage", None))
+                    self._use(getattr(piece.message, "usage", None), piece.message)
                     self._run_in(getattr(piece.message, "container", None))
                 case "content_block_start":
                     self.coming[piece.index] = block = _block(piece.content_block)
@@ -120,7 +123,7 @@ class _Answer(Answer):
                 case "content_block_delta":
                     return [self._grow(piece.index, fields_of(piece.delta))]
                 case "message_delta":
-                    self._use(getattr(piece, "usage", None))
+                    self._use(getattr(piece, "usage", None), None)
                     self._run_in(getattr(piece.delta, "container", None))
                     self.stop_reason = piece.delta.stop_reason or self.stop_reason
         return [""]
@@ -165,15 +168,7 @@ class _Answer(Answer):
         return message
 
     def _usage(self) -> Usage:
-        uncached, read = self._count("input_tokens"), self._count("cache_read_input_tokens")
-        written = self._count("cache_creation_input_tokens")
-        return self.used_before + Usage(
-            # Anthropic counts what came from a cache, or went into one, apart.
-            input_tokens=None if uncached is None else uncached + (read or 0) + (written or 0),
-            output_tokens=self._count("output_tokens"),
-            cached_input_tokens=read,
-            reasoning_tokens=self._count("output_tokens_details", "thinking_tokens"),
-        )
+        return self.used_before + usage_from_anthropic(self.used)
 
     def _run_in(self, container: Any) -> None:
         if isinstance(id := getattr(container, "id", None), str):

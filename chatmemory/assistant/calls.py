@@ -1,4 +1,4 @@
-"""The calls of models: their signal, and how servers say that a request is too long."""
+"""The calls of models: their signals, and how servers say that a request is too long."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import re
 import sys
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from chatmemory.assistant.errors import ContextTooLongError
-from chatmemory.assistant.model import Answered, ChatModel, Usage, name_of, usage_told_by
+from chatmemory.assistant.errors import ContextTooLongError, TurnLostError
+from chatmemory.assistant.model import Answered, ChatModel, name_of, usage_told_by
 from chatmemory.core.asynchronous import run_to_the_end
 from chatmemory.core.exceptions import gettext_noop as _
+from chatmemory.core.summaries import SUMMARISED
+from chatmemory.core.usage import Usage
 
 if TYPE_CHECKING:
     from chatmemory.assistant.lease import Lease
@@ -21,15 +23,27 @@ _logger = logging.getLogger("chatmemory.assistant")
 
 
 class Call:
-    """One call of a model, ``with`` or ``async with``. When it has ended, however it did, ``model_called`` is sent.
+    """One call of a model, ``with`` or ``async with``.
+
+    Before it, ``model_calling`` is sent, whose receivers may refuse it. When it has ended, however it did,
+    ``model_called`` is sent: for a call whose answer may be stored, when it is stored or never will be.
 
     An exception by which a server says that the request is too long becomes a ``ContextTooLongError``.
     """
 
-    def __init__(self, model: ChatModel, lease: Lease) -> None:
-        self._model = name_of(model)
+    def __init__(self, model: ChatModel, lease: Lease | None, operation: str = "chat") -> None:
+        """
+        Args:
+            model: the model.
+            lease: the turn; None for a summary, whose conversation is ``SUMMARISED``.
+            operation: ``"chat"``, ``"summary"`` or ``"title"``.
+        """
+        self._model = model
         self._lease = lease
-        self._begun = time.monotonic()
+        self._operation = operation
+        self._begun = 0.0
+        self._first_delta: float | None = None
+        self._error: BaseException | None = None
 
         self.answered: Answered | None = None
         """The answer, which who makes the call sets."""
@@ -40,50 +54,104 @@ class Call:
         self.seconds = 0.0
         """The time of the call, once it has ended."""
 
+    def note_delta(self) -> None:
+        """Note that a delta has come."""
+        if self._first_delta is None:
+            self._first_delta = time.monotonic() - self._begun
+
     def __enter__(self) -> Self:
+        if _has_receivers("model_calling"):
+            self._announce()
+        self._begun = time.monotonic()
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        self.seconds = time.monotonic() - self._begun
-        refused = too_long(error)
-        if _has_receivers():
-            self._tell(refused or error)
+        refused = self._end(error)
+        if self._lease is not None and self._may_be_stored():
+            self._lease.call = self
+        else:
+            self.tell(None)
         if refused is not None and refused is not error:
             raise refused from error
 
     async def __aenter__(self) -> Self:
+        if _has_receivers("model_calling"):
+            await run_to_the_end(self._announce)
+        self._begun = time.monotonic()
         return self
 
     async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        self.seconds = time.monotonic() - self._begun
-        refused = too_long(error)
-        if _has_receivers():
-            await run_to_the_end(self._tell, refused or error)
+        refused = self._end(error)
+        if self._lease is not None and self._may_be_stored():
+            self._lease.call = self
+        elif _has_receivers("model_called"):
+            await run_to_the_end(self.tell, None)
         if refused is not None and refused is not error:
             raise refused from error
 
-    def _tell(self, error: BaseException | None) -> None:
-        """Send the signal. Its errors go to the log; the turn's next step releases the connections."""
+    def tell(self, position: int | None) -> None:
+        """Send ``model_called``. Its errors go to the log; the turn's next step releases the connections.
+
+        Args:
+            position: that of the stored answer.
+        """
+        if not _has_receivers("model_called"):
+            return
         from chatmemory.signals import model_called
 
-        usage = (self.usage or usage_told_by(error)) if self.answered is None else self.answered.usage
+        error = self._error
         try:
-            self._lease.wake()
             model_called.send_robust(
                 _sender(),
-                conversation=self._lease.conversation(),
-                usage=usage,
-                model=self._model,
+                position=position,
+                usage=(self.usage or usage_told_by(error)) if self.answered is None else self.answered.usage,
+                status="ok" if error is None else "interrupted" if _is_interruption(error) else "failed",
                 seconds=self.seconds,
+                first_delta_seconds=self._first_delta,
                 error=error,
+                **self._named(),
             )
         except Exception:
             _logger.exception("The receivers of model_called could not be told of a call")
 
+    def _announce(self) -> None:
+        from chatmemory.signals import model_calling
 
-def _has_receivers() -> bool:
+        model_calling.send(_sender(), **self._named())
+        if self._lease is not None:
+            self._lease.rest()
+
+    def _named(self) -> dict[str, Any]:
+        if self._lease is None:
+            conversation = SUMMARISED.get()
+        else:
+            self._lease.wake()
+            conversation = self._lease.conversation()
+        return {
+            "conversation": conversation,
+            "model": name_of(self._model),
+            "provider": self._model.provider,
+            "operation": self._operation,
+        }
+
+    def _end(self, error: BaseException | None) -> ContextTooLongError | None:
+        self.seconds = time.monotonic() - self._begun
+        refused = too_long(error)
+        self._error = refused or error
+        return refused
+
+    def _may_be_stored(self) -> bool:
+        """Return whether its answer is still to be stored, or what was said of it."""
+        return self._operation == "chat" and (self._error is None or _is_interruption(self._error))
+
+
+def _is_interruption(error: BaseException) -> bool:
+    return isinstance(error, TurnLostError) or not isinstance(error, Exception)
+
+
+def _has_receivers(signal: str) -> bool:
     signals = sys.modules.get("chatmemory.signals")  # a receiver has imported it
-    return signals is not None and bool(signals.model_called.has_listeners(_sender()))
+    return signals is not None and bool(getattr(signals, signal).has_listeners(_sender()))
 
 
 def _sender() -> object:

@@ -19,7 +19,6 @@ from django.db.models import F, Q, QuerySet
 from chatmemory.assistant.calls import tokens_that_fit
 from chatmemory.assistant.errors import AnswerDeletedError, ContextTooLongError, TurnLostError
 from chatmemory.assistant.lease import Added, Lease
-from chatmemory.assistant.model import Answered, Usage
 from chatmemory.assistant.steps import GoBack, Recall
 from chatmemory.assistant.tool_arguments import ToolContext
 from chatmemory.capabilities import Recalled, hooks
@@ -30,16 +29,16 @@ from chatmemory.core.exceptions import PinnedTooMuchError
 from chatmemory.core.memory import ChatMemory, WindowChatMemory
 from chatmemory.core.messages import AiMessage, ChatMessage, ChatMessageType, UserMessage
 from chatmemory.core.summaries import Summarizer
+from chatmemory.core.usage import Usage
 from chatmemory.database import operations
 from chatmemory.database.change import Change, MemorySize
 from chatmemory.database.connections import UtcNow, close_all, close_if_dead, give_back, retry
 from chatmemory.database.conversation_memory import ConversationMemory
 from chatmemory.database.idempotency import note_answer, places
 from chatmemory.database.new_messages import NewMessages
-from chatmemory.database.reading import MemoryBound, is_answer, pages, rows_of
+from chatmemory.database.reading import MemoryBound, pages, rows_of
 from chatmemory.models import Conversation, Origin, WrittenBy
 from chatmemory.models.branch import on_current_branch
-from chatmemory.signals import answer_stored
 from chatmemory.stores import DjangoChatMemoryStore
 
 # The messages, from the first on, that a title is made of.
@@ -149,6 +148,7 @@ class ConversationLease(Lease):
         finally:
             self._number = 0
             _held.discard(self)
+            self.tell_called(self._kept)
             self.rest()
 
     def rest(self) -> None:
@@ -318,21 +318,6 @@ class ConversationLease(Lease):
                 row.limit,
             )
         return Added((), change) if change.gone else None
-
-    def tell_stored(self, added: Added, answered: Answered, model: str) -> None:
-        change = added.change
-        if change is None or not answer_stored.has_listeners(Conversation):
-            return
-        for row in change.added:
-            if is_answer(row):
-                answer_stored.send_robust(
-                    Conversation,
-                    conversation=change.conversation,
-                    message=row,
-                    usage=answered.usage,
-                    model=model,
-                    seconds=answered.seconds,
-                )
 
     def calibrate(self, model: str, tools: str, usage: Usage | None, recalled: str = "") -> None:
         if usage is None or not usage.input_tokens:

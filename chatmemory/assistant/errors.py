@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from chatmemory.assistant.model import Usage
 from chatmemory.core.exceptions import CodedError
+from chatmemory.core.usage import Usage
 
 
 class AssistantError(Exception):
@@ -85,6 +85,15 @@ class ContextTooLongError(ModelError):
         super().__init__(message, usage=usage, **params)
         self.used = used
         self.most = most
+
+
+class CallRefusedError(CodedError, AssistantError):
+    """A receiver of ``model_calling`` refused a call of the model, with a message that the user reads.
+
+    REST translates the message with the project's catalogues.
+    """
+
+    code = "call_refused"
 
 
 class ToolError(Exception):

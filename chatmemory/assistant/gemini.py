@@ -8,12 +8,14 @@ from contextlib import aclosing, closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from chatmemory.assistant.model import Answered, Thinking, Usage
+from chatmemory.assistant.model import Answered, Thinking
 from chatmemory.assistant.provider import Answer, Messages, ProviderChatModel, Tools, described
 from chatmemory.core.exceptions import extra
 from chatmemory.core.exceptions import gettext_noop as _
 from chatmemory.core.messages import AiMessage
+from chatmemory.core.usage import Usage
 from chatmemory.formats.gemini import from_gemini, to_gemini
+from chatmemory.formats.usage import from_gemini as usage_from_gemini
 
 with extra("gemini"):
     from google.genai import Client, errors
@@ -46,7 +48,7 @@ class _Answer(Answer):
         self.has_begun = True
         said: list[str | Thinking] = []
         with self._readable(piece):
-            self._use(piece.usage_metadata)
+            self._use(piece.usage_metadata, piece)
             if piece.prompt_feedback is not None and piece.prompt_feedback.block_reason is not None:
                 self.blocked = piece.prompt_feedback.block_reason.value
                 self.stop_reason = "FINISH_REASON_UNSPECIFIED"  # there is no candidate that ends
@@ -105,15 +107,7 @@ class _Answer(Answer):
         return message
 
     def _usage(self) -> Usage:
-        prompt, answer = self._count("prompt_token_count"), self._count("candidates_token_count")
-        of_tools, thoughts = self._count("tool_use_prompt_token_count"), self._count("thoughts_token_count")
-        return Usage(
-            # Gemini counts apart what its own tools put into the request, and its thoughts.
-            input_tokens=None if prompt is None else prompt + (of_tools or 0),
-            output_tokens=None if answer is None and thoughts is None else (answer or 0) + (thoughts or 0),
-            cached_input_tokens=self._count("cached_content_token_count"),
-            reasoning_tokens=thoughts,
-        )
+        return usage_from_gemini(self.used)
 
 
 def _is_plain(part: Mapping[str, Any]) -> bool:
@@ -145,6 +139,9 @@ class GeminiChatModel(ProviderChatModel):
 
     def _named(self, client: Any) -> str:
         return self.name
+
+    def _provider_of(self, client: Any) -> str:
+        return "google"
 
     def _request(self, client: Any, messages: Messages, tools: Tools) -> dict[str, Any]:
         written = to_gemini(messages)

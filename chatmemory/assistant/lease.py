@@ -11,7 +11,6 @@ from weakref import WeakValueDictionary
 
 from chatmemory.assistant.calls import tokens_that_fit
 from chatmemory.assistant.errors import ContextTooLongError, TurnLostError
-from chatmemory.assistant.model import Answered, Usage
 from chatmemory.assistant.tool_arguments import ToolContext
 from chatmemory.core.entries import Entry
 from chatmemory.core.eviction import Retained
@@ -19,9 +18,11 @@ from chatmemory.core.memory import ChatMemory, WindowChatMemory
 from chatmemory.core.messages import STOPPED, AiMessage, ChatMessage, UserMessage
 from chatmemory.core.summaries import Summarizer
 from chatmemory.core.tokens import OpenAiTokenCountEstimator, stored_count, tokens_of_request
+from chatmemory.core.usage import Usage
 from chatmemory.core.window import Window, WindowKind
 
 if TYPE_CHECKING:
+    from chatmemory.assistant.calls import Call
     from chatmemory.assistant.steps import GoBack, Recall
     from chatmemory.capabilities import Recalled
     from chatmemory.database.change import Change
@@ -99,6 +100,9 @@ class Lease(ABC):
         """Whether the turn was interrupted in this process."""
 
         self._kept: Added | None = None
+
+        self.call: Call | None = None
+        """The call of the model whose answer is not stored yet."""
 
     def say(self, delta: str) -> None:
         """Note a delta of the answer's text, right before the caller gets it; an empty one only looks.
@@ -253,8 +257,16 @@ class Lease(ABC):
         """
         return None
 
-    def tell_stored(self, added: Added, answered: Answered, model: str) -> None:  # noqa: B027
-        """Send the signal ``answer_stored`` about an answer that was added."""
+    def tell_called(self, added: Added | None) -> None:
+        """Send the signal ``model_called`` for the call of which it was not sent yet, if there is one.
+
+        Args:
+            added: its answer; None if none was stored.
+        """
+        call, self.call = self.call, None
+        if call is not None:
+            rows = [] if added is None or added.change is None else added.change.added
+            call.tell(next((row.position for row in rows if row.type == AiMessage.type), None))
 
     def calibrate(self, model: str, tools: str, usage: Usage | None, recalled: str = "") -> None:
         """Store the input tokens that the server reported for an answered request, with the text that was recalled."""
@@ -357,6 +369,7 @@ class LocalLease(Lease):
         with self._slot.lock:
             if self._slot.holder is self:
                 self._slot.holder = None
+        self.tell_called(self._kept)
 
     def interrupt(self) -> None:
         if (holder := self._slot.holder) is not None:

@@ -7,7 +7,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -15,6 +15,7 @@ from asgiref.sync import async_to_sync
 
 from chatmemory.core.asynchronous import in_thread_for_functions
 from chatmemory.core.messages import AiMessage, ChatMessage
+from chatmemory.core.usage import Usage
 
 if TYPE_CHECKING:
     from chatmemory.assistant.tools import ToolSpecification
@@ -34,6 +35,9 @@ class ChatModel(ABC):
 
     name: str = ""
     """The name of the model for the signal ``model_called``; if it is empty, that of the class."""
+
+    provider: str = ""
+    """The provider for the signal ``model_called``, such as ``"openai"``; empty if it is not known."""
 
     @abstractmethod
     def chat(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> AiMessage | Answered:
@@ -132,39 +136,6 @@ def as_chat_model(model: ChatModel | ModelFunction) -> ChatModel:
 _ATTRIBUTE = "usage"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Usage:
-    """The tokens of one call, as the model's server counted them; None if the server did not report it."""
-
-    input_tokens: int | None = None
-    """All tokens of the request, those from a cache included."""
-
-    output_tokens: int | None = None
-    """All tokens of the answer, those of its reasoning included."""
-
-    cached_input_tokens: int | None = None
-    """The tokens of the request that were read from a cache."""
-
-    reasoning_tokens: int | None = None
-    """The tokens of the answer that were reasoning."""
-
-    def __add__(self, other: Usage) -> Usage:
-        """Return the tokens of both; None only for what neither says."""
-        if not isinstance(other, Usage):
-            return NotImplemented
-        mine, theirs = self.to_data(), other.to_data()
-        return Usage(
-            **{
-                name: None if count is None and theirs[name] is None else (count or 0) + (theirs[name] or 0)
-                for name, count in mine.items()
-            }
-        )
-
-    def to_data(self) -> dict[str, int | None]:
-        """Return the figures as JSON has them, under the names of the fields."""
-        return asdict(self)
-
-
 @dataclass(frozen=True)
 class Thinking:
     """A delta of the model's thinking, as it comes."""
@@ -180,9 +151,6 @@ class Answered:
 
     usage: Usage | None = None
     """None if the model does not report its usage."""
-
-    seconds: float | None = None
-    """The time of the call, which the assistant sets."""
 
 
 def as_answered(answer: AiMessage | Answered) -> Answered:

@@ -11,14 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from chatmemory.assistant.model import Thinking, Usage
+from chatmemory.assistant.model import Thinking
 from chatmemory.assistant.provider import Answer, Messages, ProviderChatModel, Tools, described
 from chatmemory.core.exceptions import InvalidMessageError, extra
 from chatmemory.core.exceptions import gettext_noop as _
 from chatmemory.core.json_text import require_json
 from chatmemory.core.messages import AiMessage
+from chatmemory.core.usage import Usage
 from chatmemory.formats.kept_parts import with_attributes
 from chatmemory.formats.openai import ATTRIBUTE, OF_ANSWER, OF_CALL, from_openai, to_openai
+from chatmemory.formats.usage import from_openai as usage_from_openai
 
 with extra("openai"):
     import openai
@@ -47,13 +49,15 @@ class _Answer(Answer):
     cut_off = {"length": "the model's limit was reached", "content_filter": "a content filter stopped it"}
     no_stream = _("%(name)s did not answer as a stream of chat completions. Check OPENAI_BASE_URL.")
 
+    tier: Any = None
     said: dict[str, Any] = field(default_factory=dict)
     extra: dict[str, Any] = field(default_factory=dict)
     calls: list[dict[str, Any]] = field(default_factory=list)
     calls_by_index: dict[int | None, dict[str, Any]] = field(default_factory=dict)
 
     def read(self, response: Any) -> None:
-        self._use(getattr(response, "usage", None))
+        self._use(getattr(response, "usage", None), response)
+        self.tier = getattr(response, "service_tier", None)
         choices = getattr(response, "choices", None)  # a web page comes as text
         if not choices or not isinstance(choices, list):
             template = _(
@@ -70,7 +74,8 @@ class _Answer(Answer):
     def take(self, piece: Any) -> list[str | Thinking]:
         self.has_begun = True
         with self._readable(piece):
-            self._use(getattr(piece, "usage", None))
+            self._use(getattr(piece, "usage", None), piece)
+            self.tier = getattr(piece, "service_tier", None) or self.tier
             delta: dict[str, Any] = {}
             for choice in (piece.choices or [])[:1]:  # the last one may have none, but the usage
                 self.stop_reason = choice.finish_reason or self.stop_reason
@@ -115,12 +120,7 @@ class _Answer(Answer):
         return with_attributes(message, {ATTRIBUTE: kept} if kept else {})
 
     def _usage(self) -> Usage:
-        return Usage(
-            input_tokens=self._count("prompt_tokens"),
-            output_tokens=self._count("completion_tokens"),
-            cached_input_tokens=self._count("prompt_tokens_details", "cached_tokens"),
-            reasoning_tokens=self._count("completion_tokens_details", "reasoning_tokens"),
-        )
+        return usage_from_openai(self.used, tier=self.tier) if self.used else Usage()
 
 
 class OpenAiChatModel(ProviderChatModel):

@@ -11,24 +11,30 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
 
 from chatmemory.assistant.errors import ModelError
-from chatmemory.assistant.model import Answered, ChatModel, Thinking, Usage, told_by_errors, unset_key
+from chatmemory.assistant.model import Answered, ChatModel, Thinking, told_by_errors, unset_key
 from chatmemory.assistant.tools import ToolSpecification
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.exceptions import gettext_noop as _
 from chatmemory.core.messages import AiMessage, ChatMessage
+from chatmemory.core.usage import Usage
 from chatmemory.formats.kept_parts import with_attributes
+from chatmemory.formats.usage import fields_of
 
 Messages: TypeAlias = Sequence[ChatMessage]
 Tools: TypeAlias = Sequence[ToolSpecification]
 
 _MOST_SHOWN = 300
-_MOST_TOKENS = 2**31 - 1
-"""The most that a column of a database holds. No model reads more."""
+
+_SAID_OF_ITSELF = {"response_id": ("id", "response_id"), "model": ("model", "model_version")}
+"""The fields of ``Usage``, with the names that responses have for them."""
+
+_PROVIDERS = {".openai.com": "openai", ".azure.com": "azure", ".anthropic.com": "anthropic"}
+"""The names of providers by the ends of their hosts."""
 
 _logger = logging.getLogger("chatmemory.assistant")
 
@@ -86,11 +92,14 @@ class Answer(ABC):
     used: dict[str, Any] = field(default_factory=dict)
     """The figures, as the server told them."""
 
+    of_itself: dict[str, Any] = field(default_factory=dict)
+    """The ID and the model of the response, as fields of ``Usage``."""
+
     @property
     def usage(self) -> Usage | None:
         """The tokens of the call, as far as the server has told them."""
         usage = self._usage()
-        return usage if usage != Usage() else None
+        return replace(usage, **self.of_itself) if usage != Usage() else None
 
     def requests(self) -> Iterator[dict[str, Any]]:
         """Yield the requests of the answer, each when the response before it was read."""
@@ -118,22 +127,16 @@ class Answer(ABC):
 
     @abstractmethod
     def _usage(self) -> Usage:
-        """Return the tokens, by ``_count``."""
+        """Return the tokens, read from ``used``."""
 
-    def _count(self, *path: str) -> int | None:
-        """Return a figure of the server's by its name, behind those of the objects that it is in.
-
-        A figure that is missing, or no number of tokens, is unknown.
-        """
-        value: Any = self.used
-        for key in path:
-            value = fields_of(value).get(key)
-        is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS
-        return value if is_count else None
-
-    def _use(self, given: Any) -> None:
+    def _use(self, given: Any, response: Any) -> None:
+        """Take in the figures of a response, or of a piece of it, and what it says of itself."""
         # The figures of later pieces are totals, and may leave out what did not change.
         self.used |= {key: value for key, value in fields_of(given).items() if value is not None}
+        for name, keys in _SAID_OF_ITSELF.items():
+            found = next((text for key in keys if isinstance(text := getattr(response, key, None), str)), None)
+            if found:
+                self.of_itself[name] = found
 
     def _why_cut_off(self) -> str | None:
         """Return why the answer was cut off, in words; None if it was not."""
@@ -307,11 +310,17 @@ class ProviderChatModel(ChatModel):
         yield answered
 
     def _begin(self, client: Any, messages: Messages, tools: Tools) -> Answer:
+        self.provider = self._provider_of(client)
         return self.answer_class(self._named(client), messages, self._request(client, messages, tools))
 
     def _named(self, client: Any) -> str:
         """Return the name of the model for errors."""
         return f"{self.name} at {client.base_url.host}"
+
+    def _provider_of(self, client: Any) -> str:
+        """Return the provider that a client asks: the name of a known one, or the host of another."""
+        host = str(client.base_url.host)
+        return next((name for end, name in _PROVIDERS.items() if f".{host}".endswith(end)), host)
 
     @abstractmethod
     def _request(self, client: Any, messages: Messages, tools: Tools) -> dict[str, Any]:
@@ -333,13 +342,6 @@ def _as_it_came(answer: Any) -> str:
     text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False, default=str)
     text = " ".join(text.split())
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
-
-
-def fields_of(value: Any) -> Mapping[str, Any]:
-    """Return the fields of an object that a package has read; an empty mapping if the server sent no object."""
-    if hasattr(value, "model_dump"):
-        value = value.model_dump(warnings=False)
-    return value if isinstance(value, Mapping) else {}
 
 
 def described(tools: Tools, parameters: str) -> list[dict[str, Any]]:

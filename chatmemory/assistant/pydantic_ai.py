@@ -14,13 +14,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from chatmemory.assistant.errors import ModelError
-from chatmemory.assistant.model import Answered, ChatModel, Thinking, Usage, told_by_errors
+from chatmemory.assistant.model import Answered, ChatModel, Thinking, told_by_errors
 from chatmemory.assistant.provider import Answer, LoopClients, Messages, Tools, described
 from chatmemory.core.exceptions import extra
 from chatmemory.core.exceptions import gettext_noop as _
 from chatmemory.core.messages import AiMessage
+from chatmemory.core.usage import Usage
 from chatmemory.formats.kept_parts import with_attributes
 from chatmemory.formats.thinking import fresh_answers
+from chatmemory.formats.usage import from_pydantic_ai as usage_from_pydantic_ai
 
 with extra("pydantic-ai"):
     from pydantic_ai import exceptions
@@ -99,6 +101,11 @@ class PydanticAiAnswer(Answer):
             usage = before.usage + response.usage
             self.response = replace(response, parts=[*before.parts, *response.parts], usage=usage)
         self.stop_reason = response.finish_reason
+        self.of_itself = {
+            "response_id": response.provider_response_id or "",
+            "model": response.model_name or "",
+            "provider": response.provider_name or "",
+        }
 
     def take(self, piece: Any) -> list[str | Thinking]:
         match piece:
@@ -151,18 +158,7 @@ class PydanticAiAnswer(Answer):
 
     def _usage(self) -> Usage:
         used: list[Any] = [one for one in (self.response and self.response.usage, self.counted) if one is not None]
-        # Pydantic AI has 0 for what the provider does not tell, and no call uses none.
-        of_input, of_output, cached = (
-            sum(getattr(one, what) or 0 for one in used) or None
-            for what in ("input_tokens", "output_tokens", "cache_read_tokens")
-        )
-        reasoning = [one.details["reasoning_tokens"] for one in used if "reasoning_tokens" in one.details]
-        return Usage(
-            input_tokens=of_input,
-            output_tokens=of_output,
-            cached_input_tokens=cached,
-            reasoning_tokens=sum(reasoning) if reasoning else None,
-        )
+        return sum(map(usage_from_pydantic_ai, used), Usage())
 
 
 _lock = threading.Lock()
@@ -309,6 +305,7 @@ class PydanticAiChatModel(ChatModel):
     def _begin(self, answer: PydanticAiAnswer) -> str:
         """Give an answer the first request, and return the provider. The loop must run, for which the model is made."""
         model: Model = self._models.current()
+        self.provider = model.system
         fresh = fresh_answers(answer.messages, PREFIX, described(answer.tools, "parameters"))
         functions = [
             ToolDefinition(name=tool.name, description=tool.description, parameters_json_schema=dict(tool.parameters))

@@ -160,13 +160,13 @@ def turn_steps(turn: Lease, plan: Plan, runs_together: Callable[[], bool]) -> St
             break
         if not answer.tool_execution_requests:
             added: Added = yield Do(partial(turn.add, [answer], answers=turn.answers, ends=True))
-            yield Do(partial(turn.tell_stored, added, answered, plan.model))
+            yield Do(partial(turn.tell_called, added))
             yield replace(added, usage=answered.usage)
             yield answer
             return
         # Before the tools run: without a record of the calls, their effects could be repeated.
         added = yield Do(partial(turn.add, [answer]))
-        yield Do(partial(turn.tell_stored, added, answered, plan.model))
+        yield Do(partial(turn.tell_called, added))
         yield replace(added, usage=answered.usage)
         results = []
         requests = answer.tool_execution_requests

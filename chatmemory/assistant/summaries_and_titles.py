@@ -264,7 +264,9 @@ class ChatModelSummarizer:
         for text in transcripts(messages, **self._packing()):
             before = "" if summary is None else f"{framed(SO_FAR, summary)}\n"
             asked = [self._instructions, UserMessage(f"{before}{text}{_WRITE_SUMMARY}")]
-            summary = _summary_in(as_answered(self._model.chat(asked, ())).message)
+            with Call(self._model, None, "summary") as call:
+                call.answered = as_answered(self._model.chat(asked, ()))
+            summary = _summary_in(call.answered.message)
         assert summary is not None
         return summary
 
@@ -360,7 +362,7 @@ class Titles(BackgroundTask):
         _logger.info("Conversation %s got no title; the next turn tries again", lease.name, exc_info=True)
 
     def _ask(self, lease: Lease, messages: list[ChatMessage]) -> AiMessage:
-        with Call(self._model, lease) as call:
+        with Call(self._model, lease, "title") as call:
             call.answered = as_answered(self._model.chat(messages, ()))
         return call.answered.message
 

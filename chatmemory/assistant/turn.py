@@ -8,19 +8,19 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from chatmemory.assistant.background import BackgroundTasks
 from chatmemory.assistant.calls import Call
 from chatmemory.assistant.errors import ContextTooLongError, ModelError, TurnLostError
 from chatmemory.assistant.lease import Added, Lease
-from chatmemory.assistant.model import Answered, ChatModel, Thinking, Usage, as_answered, usage_told_by
+from chatmemory.assistant.model import Answered, ChatModel, Thinking, as_answered, usage_told_by
 from chatmemory.assistant.steps import Ask, Do, Pause, Plan, RunTools, ToolCall, turn_steps
 from chatmemory.assistant.tools import Toolbox
 from chatmemory.core.asynchronous import run_to_the_end
 from chatmemory.core.exceptions import gettext_noop as _
 from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionResultMessage
+from chatmemory.core.usage import Usage
 
 if TYPE_CHECKING:
     from chatmemory.database.change import Change
@@ -276,7 +276,7 @@ class Turn:
     def _ask(self, messages: list[ChatMessage]) -> Generator[str | Thinking, None, Answered]:
         with Call(self._model, self._lease) as call:
             call.answered = yield from self._answer(messages, call)
-        return replace(call.answered, seconds=call.seconds)
+        return call.answered
 
     async def _aask(self, messages: list[ChatMessage]) -> AsyncGenerator[str | Thinking | Answered, None]:
         # Closed here and now: the event loop would close the generator later, and in another task.
@@ -287,7 +287,7 @@ class Turn:
                 else:
                     yield delta
         if call.answered is not None:
-            yield replace(call.answered, seconds=call.seconds)
+            yield call.answered
 
     def _answer(self, messages: list[ChatMessage], call: Call) -> Generator[str | Thinking, None, Answered]:
         self._has_deltas = False
@@ -303,6 +303,7 @@ class Turn:
                         self._check(check)
                     self._say(last)
                     if _is_something(last):
+                        call.note_delta()
                         self._has_deltas = True
                         yield last
         finally:
@@ -326,6 +327,7 @@ class Turn:
                         await run_to_the_end(self._check, check)
                     self._say(last)
                     if _is_something(last):
+                        call.note_delta()
                         self._has_deltas = True
                         yield last
         finally:

@@ -20,6 +20,7 @@ from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.json_text import require_storable, with_replacements
 from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionRequest, ToolExecutionResultMessage
 from chatmemory.core.serialization import message_to_data, read_message
+from chatmemory.core.usage import Usage
 from chatmemory.database import operations
 from chatmemory.database.change import Change, Target, after_commit
 from chatmemory.database.connections import retry
@@ -32,7 +33,7 @@ from chatmemory.formats.validity import CallIds, Repair, RepairReason, Valid
 from chatmemory.models import Conversation, Message, MessageQuerySet, WindowSettings, require_owner
 from chatmemory.models.conversation_names import named_rows
 from chatmemory.models.fields import memory_id_text
-from chatmemory.signals import memory_repaired
+from chatmemory.signals import memory_repaired, model_called
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -107,7 +108,13 @@ class NativeMemory:
         found = Message.objects.using(self.database).annotate(prefix_version=F("conversation__prefix_version"))
         return found.filter(**named_rows(self._owner, self._memory_id, self.database))
 
-    def add(self, messages: Sequence[ChatMessage], forms: Sequence[Any], replaced: Collection[int] = ()) -> None:
+    def add(
+        self,
+        messages: Sequence[ChatMessage],
+        forms: Sequence[Any],
+        replaced: Collection[int] = (),
+        usages: Sequence[Usage] = (),
+    ) -> None:
         """Add all of ``messages`` or none.
 
         Args:
@@ -115,13 +122,16 @@ class NativeMemory:
                 texts that no database can store.
             forms: the framework's own form of each, a JSON value; None if the message expresses all of it.
             replaced: the indexes of messages in which the caller has replaced characters.
+            usages: what the framework tells of the call of the model behind each answer.
 
         Raises:
             ValueError: a form that is no JSON.
         """
         if messages:
             new = NativeMessages(self._framework, messages, forms, replaced)
-            new.tell_repairs(operations.add(self._target(), new.encoded))
+            change = operations.add(self._target(), new.encoded)
+            new.tell_repairs(change)
+            tell_calls(change, usages)
 
     def set(self, messages: Sequence[ChatMessage], forms: Sequence[Any]) -> None:
         """Make ``messages`` the memory, even if they exceed its window. New ones after all that stay count as said.
@@ -232,6 +242,28 @@ class NativeMessages:
         """Send the signal ``memory_repaired`` once a change that stored these messages is committed."""
         if self._repairs:
             after_commit(memory_repaired, change.conversation, format=self._framework, repairs=self._repairs)
+
+
+def tell_calls(change: Change, usages: Sequence[Usage]) -> None:
+    """Send the signal ``model_called`` for each answer whose usage is known, once its change is committed."""
+    answers = [row for row in change.added if row.type == AiMessage.type]
+    if len(answers) != len(usages):  # a system message may have been left out, but no answer
+        return
+    for row, usage in zip(answers, usages, strict=True):
+        if usage != Usage():
+            after_commit(
+                model_called,
+                change.conversation,
+                position=row.position,
+                usage=usage,
+                model=usage.model,
+                provider=usage.provider,
+                operation="chat",
+                status="ok",
+                seconds=None,
+                first_delta_seconds=None,
+                error=None,
+            )
 
 
 def _cleaned(message: ChatMessage) -> ChatMessage:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import ContextVar
 from typing import Any, TypeAlias
 
 from chatmemory.core.entries import Entry
@@ -17,6 +18,9 @@ Summarizer: TypeAlias = Callable[[Sequence[ChatMessage], "str | None"], "str | A
 An object that is called may have an attribute ``input_tokens``, the most tokens of messages that one call takes, and a
 method ``requests`` of messages, which returns the tokens of messages in each call of its model.
 """
+
+SUMMARISED: ContextVar[Any] = ContextVar("chatmemory_summarised", default=None)
+"""The conversation of which a summary is being written, for what notes the calls of models."""
 
 SUMMARY_INPUT_TOKENS = 60_000
 """The tokens of messages that one call takes of a summarizer that does not say it."""

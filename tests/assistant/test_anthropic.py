@@ -41,7 +41,7 @@ from tests.support.anthropic_server import (  # noqa: F401
 from tests.support.factories import ConversationFactory
 
 HI: list[ChatMessage] = [UserMessage("Hi")]
-USAGE = Usage(input_tokens=330, output_tokens=7, cached_input_tokens=300)
+USAGE = Usage(input_tokens=330, output_tokens=7, cache_read_tokens=300, cache_write_tokens=20)
 PLUS = ToolSpecification(
     "plus", "Adds.", {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}}
 )
@@ -204,9 +204,9 @@ class TestUsage:
     @pytest.mark.parametrize(
         ("usage", "expected"),
         [
-            ({**USED, "output_tokens_details": {"thinking_tokens": 4}}, (330, 7, 300, 4)),
-            ({"input_tokens": 5, "output_tokens": 6}, (5, 6, None, None)),
-            ({"input_tokens": "5", "output_tokens": 6, "cache_read_input_tokens": -1}, (None, 6, None, None)),
+            ({**USED, "output_tokens_details": {"thinking_tokens": 4}}, (330, 7, 300, 20, 4)),
+            ({"input_tokens": 5, "output_tokens": 6}, (5, 6, None, None, None)),
+            ({"input_tokens": "5", "output_tokens": 6, "cache_read_input_tokens": -1}, (None, 6, None, None, None)),
             ({"input_tokens": 5.5, "output_tokens": True, "output_tokens_details": "x"}, None),
             ("lots", None),
             ([], None),
@@ -220,11 +220,11 @@ class TestUsage:
     @pytest.mark.parametrize(
         ("usage", "expected"),
         [
-            (None, (330, 7, 300, None)),
-            ({**USED, "output_tokens": 8, "input_tokens": 11}, (331, 8, 300, None)),
-            ({"output_tokens": 9, "output_tokens_details": {"thinking_tokens": 4}}, (330, 9, 300, 4)),
-            ({"output_tokens": "many"}, (330, None, 300, None)),
-            ("lots", (330, 1, 300, None)),
+            (None, (330, 7, 300, 20, None)),
+            ({**USED, "output_tokens": 8, "input_tokens": 11}, (331, 8, 300, 20, None)),
+            ({"output_tokens": 9, "output_tokens_details": {"thinking_tokens": 4}}, (330, 9, 300, 20, 4)),
+            ({"output_tokens": "many"}, (330, None, 300, 20, None)),
+            ("lots", (330, 1, 300, 20, None)),
         ],
     )
     def test_of_streams(self, ask_for_stream: Asker, usage: Any, expected: tuple[int | None, ...]) -> None:

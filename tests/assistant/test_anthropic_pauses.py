@@ -48,6 +48,9 @@ def found(id: str) -> dict[str, Any]:
     return {"type": "web_search_tool_result", "tool_use_id": id, "content": [page]}
 
 
+BEGUN = Usage(input_tokens=330, output_tokens=1, cache_read_tokens=300, cache_write_tokens=20)
+
+
 def times(count: int) -> Usage:
     return sum([USAGE] * count, Usage())
 
@@ -202,7 +205,9 @@ def test_a_stream_that_breaks_off_after_a_pause(anthropic_server: AnthropicServe
     ask.server.stream(events(text("lo"), stop=None), ends=ends)
     with pytest.raises(ModelError, match="broke off in the middle of its answer") as caught:
         ask()
-    assert caught.value.usage == USAGE + Usage(input_tokens=330, output_tokens=1, cached_input_tokens=300)
+    assert caught.value.usage == USAGE + Usage(
+        input_tokens=330, output_tokens=1, cache_read_tokens=300, cache_write_tokens=20
+    )
 
 
 def test_a_request_to_go_on_that_is_refused(ask: Asker, told: Any) -> None:
@@ -231,7 +236,7 @@ def test_a_stream_that_is_left_after_a_pause(anthropic_server: AnthropicServer, 
         assistant = Assistant(model, memory=MessageWindowChatMemory(max_messages=5))
         with closing(assistant.stream("default", "Hi")) as pieces:
             assert "lo" in pieces
-    assert told == [(USAGE + Usage(input_tokens=330, output_tokens=1, cached_input_tokens=300), GeneratorExit)]
+    assert told == [(USAGE + BEGUN, GeneratorExit)]
 
 
 def test_calls_after_a_pause_run_and_their_results_follow_all_of_the_answer(ask: Asker, told: Any) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -34,7 +35,7 @@ from tests.support.gemini_server import USED, GeminiServer, chunks, gemini_serve
 pytestmark = pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")
 
 HI: list[ChatMessage] = [UserMessage("Hi")]
-USAGE = Usage(input_tokens=300, output_tokens=12, cached_input_tokens=256, reasoning_tokens=5)
+USAGE = Usage(input_tokens=300, output_tokens=12, cache_read_tokens=256, reasoning_tokens=5)
 PLUS = ToolSpecification(
     "plus", "Adds.", {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}}
 )
@@ -232,7 +233,10 @@ class TestBytesThatComeAnywhere:
     ("usage", "expected"),
     [
         (USED, USAGE),
-        ({**USED, "toolUsePromptTokenCount": 40}, Usage(**{**USAGE.to_data(), "input_tokens": 340})),
+        (
+            {**USED, "toolUsePromptTokenCount": 40},
+            replace(USAGE, input_tokens=340, details={"tool_use_prompt_tokens": 40}),
+        ),
         ({"promptTokenCount": 3}, Usage(input_tokens=3)),
         ({"promptTokenCount": 3, "thoughtsTokenCount": 2}, Usage(input_tokens=3, output_tokens=2, reasoning_tokens=2)),
         ({"promptTokenCount": -3, "candidatesTokenCount": 10**12}, None),

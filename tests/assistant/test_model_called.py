@@ -21,7 +21,7 @@ from tests.support.factories import ConversationFactory
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-USED = Usage(input_tokens=9, output_tokens=4, cached_input_tokens=2, reasoning_tokens=1)
+USED = Usage(input_tokens=9, output_tokens=4, cache_read_tokens=2, reasoning_tokens=1)
 
 
 @pytest.fixture

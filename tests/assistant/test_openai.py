@@ -492,7 +492,7 @@ class TestUsage:
         [
             (
                 FIGURES,
-                Usage(input_tokens=300, output_tokens=12, cached_input_tokens=256, reasoning_tokens=5),
+                Usage(input_tokens=300, output_tokens=12, cache_read_tokens=256, reasoning_tokens=5),
             ),
             ({"prompt_tokens": 3, "completion_tokens": 0}, Usage(input_tokens=3, output_tokens=0)),
             (

@@ -197,7 +197,7 @@ def test_a_text(ask: Asker) -> None:
         assert len(pieces) > 1
     assert answered.usage is not None
     told = {"anthropic": (330, 7, 300)}.get(ask.provider, (300, 7, None))
-    assert (answered.usage.input_tokens, answered.usage.output_tokens, answered.usage.cached_input_tokens) == told
+    assert (answered.usage.input_tokens, answered.usage.output_tokens, answered.usage.cache_read_tokens) == told
     assert answered.usage.reasoning_tokens is None
     [request] = ask.server.requests
     assert request["key"] in ("secret", "Bearer secret")
@@ -399,7 +399,9 @@ class TestPauses:
         with pytest.raises(ModelError, match="paused more than 10 times") as caught:
             ask()
         assert len(ask.server.requests) == 11
-        assert caught.value.usage == Usage(input_tokens=3630, output_tokens=77, cached_input_tokens=3300)
+        assert caught.value.usage == Usage(
+            input_tokens=3630, output_tokens=77, cache_read_tokens=3300, cache_write_tokens=220
+        )
 
 
 class TestFiles:

@@ -87,8 +87,8 @@ class Provider:
 
 
 class Anthropic(Provider):
-    usage = Usage(input_tokens=330, output_tokens=7, cached_input_tokens=300)
-    at_first = Usage(input_tokens=330, output_tokens=1, cached_input_tokens=300)
+    usage = Usage(input_tokens=330, output_tokens=7, cache_read_tokens=300, cache_write_tokens=20)
+    at_first = Usage(input_tokens=330, output_tokens=1, cache_read_tokens=300, cache_write_tokens=20)
     failures = ["cut off call", "only thinking", "empty", "refused", "unknown block"]
 
     def __init__(self, server: AnthropicServer) -> None:
@@ -123,7 +123,7 @@ class Anthropic(Provider):
 
 
 class OpenAi(Provider):
-    usage = Usage(input_tokens=300, output_tokens=7, cached_input_tokens=256, reasoning_tokens=5)
+    usage = Usage(input_tokens=300, output_tokens=7, cache_read_tokens=256, reasoning_tokens=5)
     at_first = usage
     failures = ["cut off call", "empty", "filtered"]
 
@@ -163,7 +163,7 @@ class OpenAi(Provider):
 
 
 class Gemini(Provider):
-    usage = Usage(input_tokens=300, output_tokens=12, cached_input_tokens=256, reasoning_tokens=5)
+    usage = Usage(input_tokens=300, output_tokens=12, cache_read_tokens=256, reasoning_tokens=5)
     at_first = Usage(input_tokens=300)
     failures = ["cut off call", "empty", "filtered", "blocked"]
 

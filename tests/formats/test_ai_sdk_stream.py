@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from chatmemory import AiMessage, SystemMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
+from chatmemory.core.usage import Usage
 from chatmemory.formats.ai_sdk.stream import DONE, HEADERS, Chunk, UIMessageStream, sse
 from tests.support.ai_sdk_turns import RandomTurn
 
@@ -38,6 +39,32 @@ def test_pieces_come_at_once_and_once(stream: UIMessageStream) -> None:
     assert stream.text("lo") == [_delta("lo")]
     assert stream.said([AiMessage("Hello")]) == [END[0]]
     assert stream.finish() == [END[1], {"type": "finish"}]
+
+
+def test_the_end_has_the_usage_as_the_ai_sdk_has_it() -> None:
+    usage = Usage(
+        **{"input_tokens": 1200, "output_tokens": 340, "cache_read_tokens": 1024, "cache_write_tokens": 128},
+        reasoning_tokens=200,
+    )
+    [finish] = UIMessageStream("m").finish(usage)
+    assert finish == {
+        "type": "finish",
+        "messageMetadata": {
+            "usage": {
+                "inputTokens": 1200,
+                "inputTokenDetails": {"noCacheTokens": 48, "cacheReadTokens": 1024, "cacheWriteTokens": 128},
+                "outputTokens": 340,
+                "outputTokenDetails": {"textTokens": 140, "reasoningTokens": 200},
+                "totalTokens": 1540,
+            }
+        },
+    }
+    [finish] = UIMessageStream("m").finish(Usage(output_tokens=7))
+    assert finish["messageMetadata"]["usage"] == {
+        "inputTokenDetails": {},
+        "outputTokens": 7,
+        "outputTokenDetails": {"textTokens": 7},
+    }
 
 
 def test_what_the_pieces_did_not_say_is_said(stream: UIMessageStream) -> None:

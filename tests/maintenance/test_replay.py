@@ -74,7 +74,7 @@ def test_the_figures_are_the_sums_of_the_conversations() -> None:
 
 
 def test_with_prices_it_says_what_the_input_cost(settings: Any) -> None:
-    settings.CHATMEMORY = {"PRICES": {"gpt-4o": {"input": 2000, "cached_input": 200}}}
+    settings.CHATMEMORY = {"PRICES": {"gpt-4o": {"input": 2000, "cache_read": 200}}}
     figures = made(model="gpt-4o").memory.replay()
     made(2, model="gpt-4")
     expected = (figures.full_price_tokens * 2000 + figures.cacheable_tokens * 200) / 1_000_000

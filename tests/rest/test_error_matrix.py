@@ -22,6 +22,7 @@ from rest_framework import exceptions, serializers
 from chatmemory import AiMessage, CustomMessage, UserMessage
 from chatmemory.assistant import (
     AnswerDeletedError,
+    CallRefusedError,
     ContextTooLongError,
     ConversationBusyError,
     TooManyToolInvocationsError,
@@ -204,6 +205,7 @@ PROBLEMS: dict[type[problems.Problem], Case] = {
     turns.Overtaken: lambda site: said(site, UserMessage("One"), UserMessage("Two")).chat("0", "One"),
     problems.MessageEdited: lambda site: said(site, UserMessage("One")).chat("0", "Another one"),
     problems.AnswerDeleted: lambda site: site.failing(lambda: AnswerDeletedError("10.0.0.7")),
+    turns.CallRefused: lambda site: site.failing(lambda: CallRefusedError("Your budget is used up.")),
     turns.WindowTooSmall: lambda site: (
         site.send("PATCH", "", {"window": "tokens", "limit": 5})
         and site.send("POST", "turns/", {"message": "word " * 20}, accept="application/json")
@@ -233,7 +235,8 @@ TRANSLATED = {
     problems.MessageEdited,
     problems.AnswerDeleted,
     problems.NothingSaid,
-    *(each for each in PROBLEMS if each.__module__ == turns.__name__),
+    # A refusal has the text of the project.
+    *(each for each in PROBLEMS if each.__module__ == turns.__name__ and each is not turns.CallRefused),
     *MARKED,
 }
 

@@ -23,11 +23,11 @@ ADDRESS = "https://example.com/a.png"
 def counted(messages: Any) -> Iterator[Any]:
     """Call a tool, and answer; the server counts the tokens of both."""
     if isinstance(messages[-1], ToolExecutionResultMessage):
-        tokens = Usage(input_tokens=30, output_tokens=5, cached_input_tokens=20, reasoning_tokens=None)
+        tokens = Usage(input_tokens=30, output_tokens=5, cache_read_tokens=20, reasoning_tokens=None)
         yield Answered(AiMessage("There"), tokens)
     else:
         call = AiMessage("Wait", [ToolExecutionRequest("1", "look_up", '{"number": "7"}')])
-        tokens = Usage(input_tokens=10, output_tokens=2, cached_input_tokens=None, reasoning_tokens=None)
+        tokens = Usage(input_tokens=10, output_tokens=2, cache_read_tokens=None, reasoning_tokens=None)
         yield Answered(call, tokens)
 
 
@@ -67,9 +67,16 @@ class TestJson:
         assert ask(api, conversation, "Hello").json()["usage"] == {
             "input_tokens": 40,
             "output_tokens": 7,
-            "cached_input_tokens": 20,
+            "cache_read_tokens": 20,
+            "cache_write_tokens": None,
             "reasoning_tokens": None,
         }
+
+    def test_also_at_the_end_of_a_stream(self, api: Client, conversation: Conversation) -> None:
+        choose(Speaker(counted))
+        usage = chunks_of(stream(api, conversation, "Hello"))[-1]["messageMetadata"]["usage"]
+        assert (usage["inputTokens"], usage["outputTokens"], usage["totalTokens"]) == (40, 7, 47)
+        assert usage["inputTokenDetails"] == {"noCacheTokens": 20, "cacheReadTokens": 20}
 
     def test_a_tool_knows_who_asks(self, api: Client, conversation: Conversation, user: Any) -> None:
         assert ask(api, conversation, "order 7").json()["answer"]["text"] == f"It says: order 7 of {user} is on its way"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
@@ -21,7 +22,7 @@ from chatmemory.assistant import Answered, Assistant, ModelError
 from chatmemory.assistant import Usage as Tokens
 from chatmemory.contrib.usage.models import Usage
 from chatmemory.models import Conversation
-from chatmemory.personal_data import erase_user
+from chatmemory.personal_data import erase_user, export_user
 from chatmemory.retention import purge_evicted
 from chatmemory.transfer.export import conversation_lines
 from tests.support.api import url
@@ -41,10 +42,10 @@ def look_up(word: str) -> str:
 
 CALL = AiMessage(None, [ToolExecutionRequest("1", "look_up", '{"word": "cat"}')])
 ANSWERS = [
-    Answered(CALL, Tokens(input_tokens=1000, output_tokens=20, cached_input_tokens=0)),
+    Answered(CALL, Tokens(input_tokens=1000, output_tokens=20, cache_read_tokens=0)),
     Answered(
         AiMessage("An animal."),
-        Tokens(input_tokens=1240, output_tokens=85, cached_input_tokens=1100, reasoning_tokens=60),
+        Tokens(input_tokens=1240, output_tokens=85, cache_read_tokens=1100, reasoning_tokens=60),
     ),
     AiMessage("I do not know."),
 ]
@@ -113,13 +114,16 @@ def test_each_answer_has_a_row_of_its_own_call(conversation: Conversation, say: 
     assert all(0 <= row.seconds < 60 for row in conversation.usage.all())
 
 
-def test_what_was_not_stored_or_is_repeated_has_none(conversation: Conversation) -> None:
-    assistant = Assistant(Model(ModelError("No."), *ANSWERS[1:]))
+def test_a_failure_has_a_row_and_a_repeated_request_has_none(conversation: Conversation) -> None:
+    failure = ModelError("No.", usage=Tokens(input_tokens=7))
+    assistant = Assistant(Model(failure, *ANSWERS[1:]))
     with pytest.raises(ModelError):
         assistant.chat(conversation, "What is a cat?", idempotency_key="k")
     for _ in range(2):
         assistant.chat(conversation, "What is a cat?", idempotency_key="k")
-    assert rows() == [(1, *ROWS[1][1:])]
+    failed, answered = Usage.objects.order_by("created_at")
+    assert (failed.status, failed.position, failed.input_tokens) == ("failed", None, 7)
+    assert (answered.status, answered.position, answered.input_tokens) == ("ok", 1, 1240)
 
 
 def test_messages_say_it_over_rest(api: Client, conversation: Conversation) -> None:
@@ -141,21 +145,40 @@ def test_the_admin_says_what_is_known(admin_client: Client, conversation: Conver
 
 
 class TestErasing:
-    def test_it_goes_with_its_answer(self, conversation: Conversation) -> None:
+    def test_what_was_paid_stays(self, conversation: Conversation, user: Any) -> None:
         talk(conversation)
         conversation.memory.set(conversation.memory.messages()[-2:])
-        assert len(rows()) == 3
         list(purge_evicted(timezone.now() + timedelta(days=1)))
-        assert [row[0] for row in rows()] == [5]
-        conversation.delete()
-        assert rows() == []
-
-    def test_anonymising_keeps_figures(self, conversation: Conversation, user: Any) -> None:
-        talk(conversation)
-        erase_user(user, how="anonymise")
         assert rows() == ROWS
+        conversation.delete()
+        assert rows() == ROWS
+        assert {(row.conversation_id, row.owner_id) for row in Usage.objects.all()} == {(None, user.pk)}
+        user.delete()
+        assert {row.owner_id for row in Usage.objects.all()} == {None}
+
+    def test_anonymising_a_user_keeps_figures(self, conversation: Conversation, user: Any) -> None:
+        conversation.record_usage({"model": "m", "input_tokens": 5, "response_id": "r"})
+        erased = ConversationFactory(owner=user)
+        erased.record_usage({"model": "m", "input_tokens": 6, "response_id": "s"})
+        erased.delete()
+        erase_user(user, how="anonymise")
+        assert {(row.owner_id, row.response_id) for row in Usage.objects.all()} == {(None, "")}
+        assert {row.input_tokens for row in Usage.objects.all()} == {5, 6}
+
+    def test_erasing_a_user_deletes_the_rows_of_that_user(self, conversation: Conversation, user: Any) -> None:
+        other = ConversationFactory()
+        for one in (conversation, other):
+            one.record_usage({"model": "m", "input_tokens": 5})
         erase_user(user, how="erase")
-        assert rows() == ROWS  # they are nobody's
+        assert [row.conversation for row in Usage.objects.all()] == [other]
+
+    def test_an_export_of_a_user_has_the_rows_of_erased_conversations(
+        self, conversation: Conversation, user: Any
+    ) -> None:
+        conversation.record_usage({"model": "m", "input_tokens": 5})
+        conversation.delete()
+        [line] = map(json.loads, export_user(user))
+        assert (line["app"], line["conversation"], line["input_tokens"]) == ("chatmemory_usage", None, 5)
 
 
 class TestTransfer:
@@ -182,11 +205,17 @@ class TestTransfer:
         ("old", "new", "problem"),
         [
             ('"input_tokens":1240', '"input_tokens":"many"', "input_tokens: expected a whole number"),
-            ('"input_tokens":1240', '"input_tokens":-1', "input_tokens: expected at least 0"),
+            ('"input_tokens":1240', '"input_tokens":-1', "input_tokens: expected a number from 0 to 2147483647"),
             ('"input_tokens":1240,', "", "input_tokens is missing"),
             ('"position":3,"model"', '"position":9,"model"', "position: expected one of this conversation, got 9"),
-            ('"seconds":', '"seconds":"","x":', "seconds: expected a number"),
-            ('"model":"Model"', '"model":""', "model: expected 1 to 255 characters"),
+            (',"seconds":', ',"seconds":"","x":', "seconds: expected a number"),
+            ('"model":"Model"', f'"model":"{"x" * 256}"', "model: expected at most 255 characters, got 256"),
+            ('"operation":"chat"', '"operation":"dream"', "operation: expected one of chat, summary, title, tool"),
+            ('"status":"ok"', '"status":""', "status: expected one of ok, failed, interrupted"),
+            ('"cost":null', '"cost":"Infinity"', "cost: expected an amount such as 0.0125"),
+            ('"cost":null', '"cost":"-1"', "cost: expected an amount such as 0.0125"),
+            ('"details":{}', '"details":{"a":"b"}', "details: expected an object of numbers"),
+            ('"id":"', '"id":"x', "id: expected a UUID"),
         ],
     )
     def test_a_bad_line_leaves_the_conversation_out(self, file: Path, old: str, new: str, problem: str) -> None:
@@ -194,4 +223,37 @@ class TestTransfer:
         file.write_text(file.read_text().replace(old, new))
         for arguments in (["--dry-run"], []):
             assert problem in self.run(file, *arguments)
-        assert Conversation.objects.count() == Usage.objects.count() == 0
+        assert (Conversation.objects.count(), Usage.objects.exclude(conversation=None).count()) == (0, 0)
+
+    def test_rows_of_the_erased_conversation_are_not_doubled(self, file: Path, user: Any) -> None:
+        before = Usage.objects.values("pk", "owner").order_by("pk")
+        expected = list(before)
+        assert Usage.objects.filter(conversation=None).count() == 3
+        self.run(file)
+        assert (list(before), Usage.objects.filter(conversation=None).count()) == (expected, 0)
+
+    def test_a_row_of_another_conversation_is_not_taken(self, file: Path) -> None:
+        Usage.objects.update(conversation=ConversationFactory())
+        assert "belongs to another conversation" in self.run(file)
+
+    def test_each_field_is_restored(self, conversation: Conversation, tmp_path: Path) -> None:
+        talk(conversation)
+        conversation.record_usage(
+            {
+                **{"model": "gpt-5", "provider": "openai", "tier": "flex", "response_id": "r", "reasoning_tokens": 4},
+                **{"input_tokens": 90, "output_tokens": 9, "cache_read_tokens": 50, "cache_write_tokens": 20},
+                "details": {"web_searches": 2, "cache_write_1h_tokens": 20},
+            },
+            operation="tool",
+            status="interrupted",
+            position=1,
+            seconds=1.5,
+            first_delta_seconds=0.25,
+        )
+        before = list(Usage.objects.order_by("pk").values())
+        path = tmp_path / "all.jsonl"
+        path.write_text("".join(conversation_lines([conversation.pk])))
+        conversation.delete()
+        Usage.objects.all().delete()
+        self.run(path)
+        assert list(Usage.objects.order_by("pk").values()) == before

@@ -94,7 +94,7 @@ def tables_of_rows() -> dict[str, list[Reference]]:
     """Return the tables of chatmemory and its capabilities whose rows belong to a conversation.
 
     Each is there by its name, behind the tables that it refers to, with these references. A model belongs to a
-    conversation by a foreign key named ``conversation``.
+    conversation by a foreign key named ``conversation``, unless its rows outlive the conversation.
     """
     labels = {"chatmemory", *(capability.app.label for capability in capabilities())}
     chosen = [model for model in apps.get_models() if model._meta.app_label in labels and _has_conversation(model)]
@@ -116,7 +116,25 @@ def _referred(field: Any) -> Any:
 
 
 def _has_conversation(model: type[models.Model]) -> bool:
-    return any(field.name == "conversation" and field.related_model is Conversation for field in _foreign_keys(model))
+    return any(_is_to_conversation(field) and not field.null for field in _foreign_keys(model))
+
+
+def tables_that_outlive() -> list[str]:
+    """Return the tables whose rows stay when their conversation is erased.
+
+    What a table is distributed by must never change, so each is distributed by its primary key, as the names are.
+    """
+    labels = {capability.app.label for capability in capabilities()}
+    models = [model for model in apps.get_models() if model._meta.app_label in labels]
+    return [
+        model._meta.db_table
+        for model in models
+        if any(_is_to_conversation(field) and field.null for field in _foreign_keys(model))
+    ]
+
+
+def _is_to_conversation(field: Any) -> bool:
+    return field.name == "conversation" and field.related_model is Conversation
 
 
 def _foreign_keys(model: type[models.Model]) -> list[Any]:
@@ -248,7 +266,7 @@ def distribute(
             tell(f"Set {name} to {value} in the database, for new connections to any node.")
             _set(connection, name, value)
         tell("Delete what is left of the tables on the coordinator itself.")
-        for table in [CONVERSATIONS, *tables_of_rows(), NAMES]:
+        for table in [CONVERSATIONS, *tables_of_rows(), NAMES, *tables_that_outlive()]:
             _execute(connection, f"SELECT truncate_local_data_after_distributing_table('{table}')")
 
 
@@ -271,9 +289,8 @@ def _set(connection: BaseDatabaseWrapper, name: str, value: str) -> None:
 
 def _lock(connection: BaseDatabaseWrapper) -> None:
     """Block writes until the end of the transaction."""
-    _execute(
-        connection, f"LOCK TABLE {', '.join([CONVERSATIONS, *tables_of_rows(), NAMES])} IN SHARE ROW EXCLUSIVE MODE"
-    )
+    tables = ", ".join([CONVERSATIONS, *tables_of_rows(), NAMES, *tables_that_outlive()])
+    _execute(connection, f"LOCK TABLE {tables} IN SHARE ROW EXCLUSIVE MODE")
 
 
 def _shard_steps(catalog: Catalog, users: Users, shards: int) -> Iterator[Step]:
@@ -317,6 +334,11 @@ def _shard_steps(catalog: Catalog, users: Users, shards: int) -> Iterator[Step]:
         f"{NAMES}: distribute it by the name.",
         f"SELECT create_distributed_table('{NAMES}', 'digest', shard_count := {shards}, colocate_with := 'none')",
     )
+    for table in tables_that_outlive():
+        yield Step(
+            f"{table}: distribute it by its primary key, because its rows outlive their conversation.",
+            f"SELECT create_distributed_table('{table}', 'id', shard_count := {shards}, colocate_with := 'none')",
+        )
     for table, to, name, columns in dropped:
         to_columns = "id" if len(columns) == 1 else "conversation_id, id"
         yield Step(

@@ -39,6 +39,8 @@ from chatmemory.contrib.native_memory import (
 from chatmemory.core.arguments import require_list
 from chatmemory.core.asynchronous import as_async_read
 from chatmemory.core.exceptions import extra
+from chatmemory.core.usage import Usage
+from chatmemory.formats.usage import read_usage
 
 with extra("langchain"):
     from langchain_core.chat_history import BaseChatMessageHistory
@@ -82,7 +84,8 @@ class DjangoChatMessageHistory(BaseChatMessageHistory):
             ValueError: a number that is not finite.
         """
         given = require_list(messages, "messages")
-        self._memory.add(list(map(to_chat_message, given)), list(map(form_of, given)))
+        usages = [_usage_of(message) for message in given if isinstance(message, AIMessage)]
+        self._memory.add(list(map(to_chat_message, given)), list(map(form_of, given)), usages=usages)
 
     @left_as_found()
     def clear(self) -> None:
@@ -98,6 +101,10 @@ class DjangoChatMessageHistory(BaseChatMessageHistory):
     def _get(self) -> list[BaseMessage]:
         rows = list(valid_rows(self._memory))
         return without_stale_thinking(rows, list(starmap(from_row, rows)), _without_signed_thinking)
+
+
+def _usage_of(message: AIMessage) -> Usage:
+    return Usage() if message.usage_metadata is None else read_usage(message)
 
 
 def _without_signed_thinking(message: BaseMessage) -> BaseMessage | None:

@@ -18,14 +18,16 @@ from langgraph.checkpoint.serde.types import _DeltaSnapshot
 from chatmemory.contrib.langchain.messages import FRAMEWORK, form_of, from_chat_message, from_row, to_chat_message
 from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Namespace
 from chatmemory.contrib.langgraph.reading import load
-from chatmemory.contrib.native_memory import NativeMessages, valid_among
+from chatmemory.contrib.native_memory import NativeMessages, tell_calls, valid_among
 from chatmemory.core.entries import EvictionReason
 from chatmemory.core.json_text import with_replacements
-from chatmemory.core.messages import ChatMessage, SystemMessage
+from chatmemory.core.messages import AiMessage, ChatMessage, SystemMessage
 from chatmemory.core.serialization import message_to_data
+from chatmemory.core.usage import Usage
 from chatmemory.database import operations
 from chatmemory.database.operations.plan import longest_common_subsequence, pairs_between
 from chatmemory.database.reading import chunks, rows_of
+from chatmemory.formats.usage import read_usage
 from chatmemory.models import Conversation, Message, MessageQuerySet, Origin
 
 MESSAGES = "messages"
@@ -320,7 +322,14 @@ def _order(rows: Sequence[Message], wanted: Sequence[_Wanted], gone: set[int]) -
 def _add(conversation: Conversation, said: Sequence[tuple[ChatMessage, Any]]) -> None:
     if said:
         stored = _native(said)
-        stored.tell_repairs(conversation.memory.add_all(stored.encoded))
+        change = conversation.memory.add_all(stored.encoded)
+        stored.tell_repairs(change)
+        tell_calls(change, [_usage_in(form) for message, form in said if isinstance(message, AiMessage)])
+
+
+def _usage_in(form: Any) -> Usage:
+    fields = form["data"] if isinstance(form, dict) else {}
+    return read_usage(fields) if fields.get("usage_metadata") else Usage()
 
 
 def _native(said: Sequence[tuple[ChatMessage, Any]]) -> NativeMessages:

@@ -49,6 +49,7 @@ from chatmemory.core.arguments import require_list
 from chatmemory.core.exceptions import extra
 from chatmemory.core.json_text import with_replacements
 from chatmemory.core.messages import ChatMessage
+from chatmemory.formats.usage import read_usage
 
 with extra("pydantic-ai"):
     from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse
@@ -124,7 +125,8 @@ class DjangoMessageHistory:
         said = [one for number, message in enumerate(read) for one in said_of(message, number, plain[number])]
         forms = [form for number, message in enumerate(read) for _, form in said_of(message, number, given[number])]
         replaced = [index for index, (_, form) in enumerate(said) if form != forms[index]]
-        self._memory.add([message for message, _ in said], [form for _, form in said], replaced)
+        usages = [read_usage(message) for message in read if isinstance(message, ModelResponse)]
+        self._memory.add([message for message, _ in said], [form for _, form in said], replaced, usages)
 
     @left_as_found()
     def clear(self) -> None:

@@ -11,14 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Q
-from pydantic_ai.messages import ModelMessage
+from pydantic_ai.messages import ModelMessage, ModelResponse
 
-from chatmemory.contrib.native_memory import NativeMessages
+from chatmemory.contrib.native_memory import NativeMessages, tell_calls
 from chatmemory.contrib.pydantic_ai.history import said_of
 from chatmemory.core.messages import ChatMessage, SystemMessage
 from chatmemory.database import operations
 from chatmemory.database.reading import chunks, rows_of
 from chatmemory.formats.pydantic_ai import FRAMEWORK
+from chatmemory.formats.usage import read_usage
 from chatmemory.models import Conversation, Message, Origin
 
 # The database looks for IDs in the forms of messages: this bounds a statement.
@@ -59,12 +60,15 @@ class _Wanted:
     is_repaired: bool = False
 
 
-def add(conversation: Conversation, entries: Iterable[Logged]) -> None:
+def add(conversation: Conversation, entries: Sequence[Logged]) -> None:
     """Add the entries that follow the history to the memory of a locked conversation."""
     new = [_Wanted(message, form, None, entry.is_repaired) for entry in entries for message, form in entry.said()]
     if new:
         stored = _native(new)
-        stored.tell_repairs(conversation.memory.add_all(stored.encoded))
+        change = conversation.memory.add_all(stored.encoded)
+        stored.tell_repairs(change)
+        answers = (entry.message for entry in entries if isinstance(entry.message, ModelResponse))
+        tell_calls(change, list(map(read_usage, answers)))
 
 
 def follow(conversation: Conversation, before: Collection[str], now: Sequence[Logged]) -> None:

@@ -1,1 +1,1 @@
-"""The tokens and the seconds of the calls of a model, at each answer."""
+"""The tokens, the seconds and the cost of each call of a model."""

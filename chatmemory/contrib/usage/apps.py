@@ -16,7 +16,11 @@ class ChatmemoryUsageConfig(AppConfig):
     def ready(self) -> None:
         # Models can be imported only now.
         from chatmemory.capabilities import register
-        from chatmemory.contrib.usage.capability import UsageCapability, connect_receiver
+        from chatmemory.contrib.usage.capability import UsageCapability
+        from chatmemory.contrib.usage.recording import arecord_usage, connect_receiver, record_usage
+        from chatmemory.models import Conversation
 
+        Conversation.add_to_class("record_usage", record_usage)
+        Conversation.add_to_class("arecord_usage", arecord_usage)
         connect_receiver()
         register(UsageCapability())

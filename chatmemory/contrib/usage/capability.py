@@ -1,65 +1,87 @@
-"""The capability of this app, and the receiver that writes its rows.
+"""The capability of this app: what other parts of chatmemory do with its rows.
 
 Every process of the project imports this module when it starts, so it imports the others when they are needed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal, InvalidOperation
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
+from django.db import transaction
+from django.db.models import Exists, OuterRef, QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
 from chatmemory.capabilities import Capability, MessageField
-from chatmemory.contrib.usage.models import COUNTS, LONGEST_NAME, Usage, rows_of
-from chatmemory.core.json_text import with_replacements
+from chatmemory.contrib.usage.models import CostField, Operation, Status, Usage, rows_of
+from chatmemory.contrib.usage.recording import cost_now
+from chatmemory.core.usage import TOKENS
 from chatmemory.database.connections import retry
-from chatmemory.database.reading import in_parts
-from chatmemory.models import Conversation, Message
-from chatmemory.signals import answer_stored
+from chatmemory.database.reading import in_parts, pages
+from chatmemory.models import Conversation
+from chatmemory.verification import Finding
 
 if TYPE_CHECKING:
     from chatmemory.transfer.export import Line
 
+_TEXTS = ("model", "provider", "operation", "status", "tier", "response_id", "currency")
+_CHOICES = {"operation": Operation.values, "status": Status.values}
+_LONGEST: dict[str, int] = {name: getattr(Usage._meta.get_field(name), "max_length", 0) for name in _TEXTS}
+_SECONDS = ("first_delta_seconds", "seconds")
+
 
 class UsageCapability(Capability):
-    """What a call used is erased and exported with its answer. It has no text, so anonymising keeps it."""
+    """Rows have no text. They stay when messages and conversations are erased: what was paid stays true."""
 
-    def erased(self, conversation: Conversation, positions: Collection[int]) -> None:
-        rows_of(conversation).filter(position__in=positions).delete()
+    def anonymise(self, conversation: Conversation) -> None:
+        # At the provider, its ID may lead to the text of the response.
+        rows_of(conversation).update(response_id="")
+
+    def export_user(self, user: Any, database: str) -> Iterable[dict[str, Any]]:
+        rows = Usage.objects.using(database).filter(owner=user).exclude(conversation__owner=user)
+        for row in in_parts(rows):
+            yield {"conversation": row.conversation_id, **_record(row)}
+
+    def erase_user(self, user: Any, database: str, *, how: str) -> None:
+        rows = Usage.objects.using(database).filter(owner=user)
+        if how == "erase":
+            rows.delete()
+        else:
+            rows.update(owner=None, response_id="")
 
     def export(self, conversation: Conversation) -> Iterable[dict[str, Any]]:
         for row in in_parts(rows_of(conversation)):
-            counts = {name: getattr(row, name) for name in COUNTS}
-            yield {
-                "position": row.position,
-                "model": row.model,
-                **counts,
-                "seconds": row.seconds,
-                "created_at": row.created_at.isoformat(),
-            }
+            by_owner = row.owner_id is not None and row.owner_id == conversation.owner_id
+            yield {**_record(row), "by_owner": by_owner}
 
     def restore(self, conversation: Conversation, line: Line) -> Callable[[], object]:
-        position, model = line.number("position"), line.text("model")
-        counts = {name: line.number(name, null=True) for name in COUNTS}
-        if not 0 <= position < conversation.next_position:
-            raise line.bad(f"position: expected one of this conversation, got {str(position)[:100]}")
-        if not 0 < len(model) <= LONGEST_NAME:
-            raise line.bad(f"model: expected 1 to {LONGEST_NAME} characters, got {len(model)}")
-        for name, count in counts.items():
-            if count is not None and count < 0:
-                raise line.bad(f"{name}: expected at least 0, got {count}")
-        row = Usage(
-            conversation=conversation,
-            position=position,
-            model=model,
-            **counts,
-            seconds=line.take("seconds", float, "a number", null=True),
-            created_at=line.moment("created_at"),
-        )
-        return partial(row.save, using=conversation._state.db, force_insert=True)
+        row = Usage(conversation=conversation, **_fields(conversation, line))
+        # Another user of the same name, in another database, may be another person.
+        row.owner_id = conversation.owner_id if line.flag("by_owner") else None
+        database = conversation._state.db or "default"
+        there = Usage.objects.using(database).filter(pk=row.pk)
+        if there.exclude(conversation=None).exclude(conversation=conversation).exists():
+            raise line.bad(f"id: {row.pk} belongs to another conversation")
+
+        def write() -> None:
+            there.delete()  # the conversation was erased, and its rows stayed
+            row.save(using=database, force_insert=True)
+
+        return write
+
+    def verify(self, conversations: QuerySet[Conversation], *, repair: bool) -> Iterable[Finding]:
+        database = conversations.db
+        for page in pages(conversations):
+            memory_ids = {conversation.pk: conversation.memory_id for conversation in page}
+            rows = Usage.objects.using(database).filter(conversation__in=page)
+            yield from _wrong_costs(rows, memory_ids, repair)
+        if not conversations.query.has_filters():
+            yield from _strays(database, repair)
 
     def message_fields(self) -> Sequence[MessageField]:
         from chatmemory.contrib.usage.rest import message_field
@@ -71,7 +93,8 @@ class UsageCapability(Capability):
     ) -> Mapping[int, str]:
         from chatmemory.contrib.usage.admin import note
 
-        return {row.position: note(row) for row in rows_of(conversation).filter(position__in=positions)}
+        rows = rows_of(conversation).filter(position__in=positions)
+        return {row.position: note(row) for row in rows if row.position is not None}
 
     def chat_scripts(self) -> Sequence[str]:
         return ["chatmemory_usage/usage.css", "chatmemory_usage/usage.js"]
@@ -80,23 +103,112 @@ class UsageCapability(Capability):
         return {"usage-seconds": _("%(seconds)s s"), "usage-tokens": _("%(input)s + %(output)s tokens")}
 
 
-def connect_receiver() -> None:
-    """Write a row after each answer that an assistant stores."""
-    answer_stored.connect(_write, sender=Conversation, dispatch_uid="chatmemory.contrib.usage")
+def _record(row: Usage) -> dict[str, Any]:
+    return {
+        "id": row.pk,
+        "position": row.position,
+        **{name: getattr(row, name) for name in (*_TEXTS, *TOKENS, *_SECONDS)},
+        # PostgreSQL returns the keys of objects in an order of its own.
+        "details": dict(sorted(row.details.items())),
+        "cost": None if row.cost is None else f"{row.cost:f}",
+        "created_at": row.created_at.isoformat(),
+    }
 
 
-def _write(
-    conversation: Conversation, message: Message, usage: Any, model: str, seconds: float | None, **kwargs: Any
-) -> None:
-    row = Usage(
-        conversation=conversation,
-        position=message.position,
-        model=with_replacements(model)[:LONGEST_NAME],
-        input_tokens=usage and usage.input_tokens,
-        output_tokens=usage and usage.output_tokens,
-        cache_read_tokens=usage and usage.cached_input_tokens,
-        reasoning_tokens=usage and usage.reasoning_tokens,
-        seconds=seconds,
-    )
-    database = conversation._state.db or "default"
-    retry(database, partial(row.save, using=database, force_insert=True))
+def _fields(conversation: Conversation, line: Line) -> dict[str, Any]:
+    """Return the fields of the row in a line of an export.
+
+    Raises:
+        BadRecordError: a field is missing or invalid.
+    """
+    fields: dict[str, Any] = {"id": _id(line), "position": line.number("position", null=True)}
+    for name in _TEXTS:
+        text, most = line.text(name), _LONGEST[name]
+        if len(text) > most:
+            raise line.bad(f"{name}: expected at most {most} characters, got {len(text)}")
+        if name in _CHOICES and text not in _CHOICES[name]:
+            raise line.bad(f"{name}: expected one of {', '.join(_CHOICES[name])}, got {text!r}")
+        fields[name] = text
+    for name in TOKENS:
+        fields[name] = line.number(name, null=True)
+        if fields[name] is not None and not 0 <= fields[name] < 2**31:
+            raise line.bad(f"{name}: expected a number from 0 to {2**31 - 1}, got {str(fields[name])[:100]}")
+    position = fields["position"]
+    if position is not None and not 0 <= position < conversation.next_position:
+        raise line.bad(f"position: expected one of this conversation, got {str(position)[:100]}")
+    for name in _SECONDS:
+        fields[name] = line.take(name, float, "a number", null=True)
+    fields["details"] = line.take("details", dict, "an object")
+    if not all(isinstance(number, int) for number in fields["details"].values()):
+        raise line.bad("details: expected an object of numbers")
+    fields["cost"] = _cost(line)
+    fields["created_at"] = line.moment("created_at")
+    return fields
+
+
+def _id(line: Line) -> UUID:
+    text = line.text("id")
+    try:
+        return UUID(text)
+    except ValueError:
+        raise line.bad(f"id: expected a UUID, got {text[:100]!r}") from None
+
+
+def _cost(line: Line) -> Decimal | None:
+    text = line.text("cost", null=True)
+    if text is None:
+        return None
+    try:
+        cost = Decimal(text)
+        stored = CostField().get_prep_value(cost)
+    except (InvalidOperation, ValueError, OverflowError):  # no number, or an infinite one
+        stored = None
+    if stored is None or not 0 <= stored < 2**63:
+        raise line.bad(f"cost: expected an amount such as 0.0125, got {text[:100]!r}")
+    return cost
+
+
+def _wrong_costs(rows: QuerySet[Usage], memory_ids: Mapping[Any, str], repair: bool) -> Iterator[Finding]:
+    """Yield the rows whose cost is not that of their tokens, by the prices that are known now for their time."""
+    for row in in_parts(rows):
+        cost = cost_now(row)
+        if cost is None or (_stored(cost.amount), cost.currency) == (_stored(row.cost), row.currency):
+            continue
+        finding = Finding(
+            conversation=UUID(str(row.conversation_id)),
+            memory_id=memory_ids[row.conversation_id],
+            what=f"cost of usage {row.pk}",
+            expected=f"{cost.amount.normalize():f} {cost.currency}",
+            found="none" if row.cost is None else f"{row.cost.normalize():f} {row.currency}",
+        )
+        if repair:
+            same = Usage.objects.using(rows.db).filter(pk=row.pk)
+            retry(rows.db, partial(same.update, cost=cost.amount, currency=cost.currency))
+        yield replace(finding, repaired=repair)
+
+
+def _stored(amount: Decimal | None) -> int | None:
+    return CostField().get_prep_value(amount)
+
+
+def _strays(database: str, repair: bool) -> Iterator[Finding]:
+    """Yield the rows of conversations that are not there: they were erased while the row was written."""
+    found = Conversation.objects.using(database).filter(pk=OuterRef("conversation_id"))
+    strays = Usage.objects.using(database).filter(~Exists(found), conversation__isnull=False)
+
+    def examine() -> list[Usage]:
+        with transaction.atomic(using=database):
+            rows = list(strays.order_by("pk"))
+            if repair:
+                Usage.objects.using(database).filter(pk__in=[row.pk for row in rows]).update(conversation=None)
+        return rows
+
+    for row in retry(database, examine):
+        yield Finding(
+            conversation=UUID(str(row.conversation_id)),
+            memory_id="",
+            what=f"conversation of usage {row.pk}",
+            expected="none, because it was erased",
+            found=str(row.conversation_id),
+            repaired=repair,
+        )

@@ -9,7 +9,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from chatmemory.capabilities import MessageField
-from chatmemory.contrib.usage.models import COUNTS, Usage, rows_of
+from chatmemory.contrib.usage.models import Usage, rows_of
+from chatmemory.core.usage import TOKENS
 from chatmemory.models import Conversation
 
 
@@ -18,7 +19,7 @@ class MessageUsageSerializer(serializers.ModelSerializer[Usage]):
 
     class Meta:
         model = Usage
-        fields = ["model", *COUNTS, "seconds"]
+        fields = ["model", *TOKENS, "seconds"]
         read_only_fields = fields
 
 
@@ -35,4 +36,4 @@ def message_field() -> MessageField:
 def _values(request: Request, conversation: Conversation, positions: Collection[int]) -> dict[int, Any]:
     serializer = MessageUsageSerializer()
     rows = rows_of(conversation).filter(position__in=positions)
-    return {row.position: serializer.to_representation(row) for row in rows}
+    return {row.position: serializer.to_representation(row) for row in rows if row.position is not None}

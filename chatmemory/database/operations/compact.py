@@ -26,7 +26,7 @@ from chatmemory.core.eviction import Retained
 from chatmemory.core.exceptions import InvalidValueError, SummarizerTimeoutError, UnusableSummaryError
 from chatmemory.core.json_text import dumps
 from chatmemory.core.messages import ChatMessageType
-from chatmemory.core.summaries import Summarizer, check_summary, first_kept, summary_message
+from chatmemory.core.summaries import SUMMARISED, Summarizer, check_summary, first_kept, summary_message
 from chatmemory.core.window import Window, WindowKind
 from chatmemory.database.change import Change, Gone, Target, write
 from chatmemory.database.connections import UtcNow, give_back, require_no_transaction, retry
@@ -120,7 +120,11 @@ def _compact_part(
             return None
         try:
             give_back()
-            text = _text_of(summarizer, plan)
+            summarised = SUMMARISED.set(conversation)
+            try:
+                text = _text_of(summarizer, plan)
+            finally:
+                SUMMARISED.reset(summarised)
         except Exception as error:
             _note(own, conversation, plan, error)
             raise

@@ -21,6 +21,7 @@ from chatmemory.core.messages import (
     ToolExecutionResultMessage,
     UserMessage,
 )
+from chatmemory.core.usage import Usage
 from chatmemory.formats.ai_sdk.content_parts import attributes_of, content_part, kept, value_of
 from chatmemory.formats.validity import Waiting, unused_ids
 
@@ -98,9 +99,14 @@ class UIMessageStream:
         """Return the chunk that tells a page how the memory has changed; it stays out of the assistant message."""
         return [{"type": "data-memory", "data": data, "transient": True}]
 
-    def finish(self) -> list[Chunk]:
-        """Return the end of a stream whose turn has ended as it should."""
-        return [*self._end_step(), {"type": "finish"}]
+    def finish(self, usage: Usage | None = None) -> list[Chunk]:
+        """Return the end of a stream whose turn has ended as it should.
+
+        Args:
+            usage: the tokens of all calls of the turn; None if they are not known.
+        """
+        metadata = {} if usage is None else {"messageMetadata": {"usage": _usage(usage)}}
+        return [*self._end_step(), {"type": "finish", **metadata}]
 
     def error(self, text: str) -> list[Chunk]:
         """Return the end of a stream whose turn has failed; people read the text."""
@@ -201,6 +207,31 @@ class UIMessageStream:
             if kind != wanted or not (text.startswith(sent) if may_go_on else text == sent):
                 return False
         return True
+
+
+def _usage(usage: Usage) -> dict[str, Any]:
+    """Return the AI SDK's ``LanguageModelUsage``, without what is not known."""
+    uncached = text = total = None
+    if usage.input_tokens is not None:
+        uncached = max(0, usage.input_tokens - (usage.cache_read_tokens or 0) - (usage.cache_write_tokens or 0))
+    if usage.output_tokens is not None:
+        text = max(0, usage.output_tokens - (usage.reasoning_tokens or 0))
+        total = None if usage.input_tokens is None else usage.input_tokens + usage.output_tokens
+    return {
+        **_known(inputTokens=usage.input_tokens),
+        "inputTokenDetails": _known(
+            noCacheTokens=uncached,
+            cacheReadTokens=usage.cache_read_tokens,
+            cacheWriteTokens=usage.cache_write_tokens,
+        ),
+        **_known(outputTokens=usage.output_tokens),
+        "outputTokenDetails": _known(textTokens=text, reasoningTokens=usage.reasoning_tokens),
+        **_known(totalTokens=total),
+    }
+
+
+def _known(**counts: int | None) -> dict[str, Any]:
+    return {name: count for name, count in counts.items() if count is not None}
 
 
 def _joined(deltas: list[str]) -> str:

@@ -24,6 +24,7 @@ from chatmemory.assistant.assistant import is_stopping, running_turn
 from chatmemory.assistant.turn import TurnEvent
 from chatmemory.core.asynchronous import iterate_in_thread, start_task
 from chatmemory.core.messages import AiMessage, ChatMessage
+from chatmemory.core.usage import Usage
 from chatmemory.database.change import MemorySize
 from chatmemory.database.connections import close_all, give_back
 from chatmemory.database.reading import rows_of
@@ -61,6 +62,7 @@ class TurnStream:
         self.question = question
         self.language = get_language()  # the stream may be written in other threads
         self._format, self._reader = format, reader
+        self._usage: Usage | None = None
         self._stream = UIMessageStream(id)
 
     def begin(self, added: Iterable[Added], rows: Sequence[Message]) -> bytes:
@@ -82,6 +84,8 @@ class TurnStream:
             case Thinking(text):
                 return _bytes(self._stream.thinking(text))
             case Added(messages):
+                if event.usage is not None:
+                    self._usage = event.usage if self._usage is None else self._usage + event.usage
                 return self._said(messages) + _bytes(self._change(event))
         return b""
 
@@ -96,7 +100,7 @@ class TurnStream:
     def end(self, error: Exception | None = None) -> bytes:
         """Return the end of a turn that was answered, or raised ``error``: ``abort``, or a message safe to show."""
         if error is None:
-            chunks = self._stream.finish()
+            chunks = self._stream.finish(self._usage)
         elif isinstance(error, TurnLostError) and error.interrupted:
             chunks = self._stream.abort()
         else:

@@ -16,6 +16,7 @@ from chatmemory.assistant import (
     Added,
     AnswerDeletedError,
     Assistant,
+    CallRefusedError,
     ContextTooLongError,
     ConversationBusyError,
     NothingSaidError,
@@ -69,6 +70,10 @@ class ContextTooLong(Problem, status=409, code="context_too_long"):
     )
 
 
+class CallRefused(Problem, status=403, code="call_refused"):
+    """The project refused to call the model, for example because a budget is used up. What was said is kept."""
+
+
 class ModelFailed(Problem, status=502, code="model_failed"):
     """The model, or what the project's assistant does, failed."""
 
@@ -87,6 +92,8 @@ def problem_of_turn(error: Exception) -> Exception:
             return NothingSaid()
         case TurnLostError():
             return Interrupted()
+        case CallRefusedError():
+            return CallRefused(error)
         case WindowTooSmallError():
             return WindowTooSmall(error)
         case ContextTooLongError():

@@ -145,7 +145,8 @@ class UsageSerializer(serializers.Serializer[Any]):
 
     input_tokens = CountField(allow_null=True)
     output_tokens = CountField(allow_null=True)
-    cached_input_tokens = CountField(allow_null=True)
+    cache_read_tokens = CountField(allow_null=True)
+    cache_write_tokens = CountField(allow_null=True)
     reasoning_tokens = CountField(allow_null=True)
 
 
