@@ -10,7 +10,7 @@ that is no number of tokens is unknown.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import is_dataclass, replace
 from typing import Any
 
@@ -144,13 +144,30 @@ def from_langchain(usage: Any) -> Usage:
     )
 
 
+def from_agent_framework(usage: Any) -> Usage:
+    """Return the usage of Agent Framework: the ``usage_details`` of a response."""
+    figures = fields_of(usage)
+    given = _count(figures, "input_token_count")
+    read, written = (_count(figures, f"cache_{what}_input_token_count") for what in ("read", "creation"))
+    # Its client for Anthropic counts these apart, and also has them under Anthropic's names.
+    apart = any(name.startswith("anthropic.") for name in figures)
+    return Usage(
+        input_tokens=given + (read or 0) + (written or 0) if apart and given is not None else given,
+        output_tokens=_count(figures, "output_token_count"),
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+        reasoning_tokens=_count(figures, "reasoning_output_token_count"),
+    )
+
+
 def read_usage(response: Any) -> Usage:
     """Return the usage of a response, with its ID, its model and its provider as far as the response tells them.
 
     Args:
         response: a response of OpenAI (chat completions or Responses), Anthropic, Gemini, Pydantic AI
-            (``ModelResponse``), LangChain (``AIMessage``) or the Agents SDK (``ModelResponse``), or its JSON object; or
-            its usage alone; or a ``Usage``, or a dict of its fields.
+            (``ModelResponse``), LangChain (``AIMessage``), the Agents SDK (``ModelResponse``) or Agent Framework
+            (``AgentResponse``, ``ChatResponse``), or its JSON object; or its usage alone; or a ``Usage``, or a dict of
+            its fields.
 
     Raises:
         TypeError: the object is none of these, or a dict has unknown fields.
@@ -167,6 +184,9 @@ def read_usage(response: Any) -> Usage:
         return _named(from_gemini(metadata), "google", response_id, model)
     if metadata is not None:
         return _of_langchain_message(response, metadata)
+    if (figures := _get(response, "usage_details")) is not None:
+        model = next(filter(None, map(_text, _models_of_agent_framework(response))), "")
+        return _named(from_agent_framework(figures), None, _get(response, "response_id"), model)
     usage = _get(response, "usage")
     if callable(usage):  # a method of older results of Pydantic AI
         usage = usage()
@@ -192,12 +212,15 @@ def _read_report(usage: Any) -> Usage:
         return replace(from_anthropic(usage), provider="anthropic")
     if _has(usage, "cache_read_tokens"):
         return from_pydantic_ai(usage)
+    if _has(usage, "input_token_count") or _has(usage, "output_token_count"):
+        return from_agent_framework(usage)
     if _has(usage, "input_token_details") or (_has(usage, "input_tokens") and _has(usage, "total_tokens")):
         return from_langchain(usage)
     if _has(usage, "input_tokens"):
         return replace(from_anthropic(usage), provider="anthropic")
     raise TypeError(
-        "expected a response with its usage, of OpenAI, Anthropic, Gemini, Pydantic AI, LangChain or the Agents SDK, "
+        "expected a response with its usage, of OpenAI, Anthropic, Gemini, Pydantic AI, LangChain, the Agents SDK or "
+        "Agent Framework, "
         f"or a dict such as {{'model': '…', 'input_tokens': 12}}, got: {type(usage).__name__}"
     )
 
@@ -229,6 +252,14 @@ def _of_langchain_message(message: Any, metadata: Any) -> Usage:
     response_id = _get(response, "id", _get(message, "id"))
     found = _named(from_langchain(metadata), _get(response, "model_provider"), response_id, model)
     return replace(found, tier=_text(_get(response, "service_tier")))
+
+
+def _models_of_agent_framework(response: Any) -> Iterator[Any]:
+    """Yield the model that a response names, or those of what an agent's response was made of."""
+    yield _get(response, "model")
+    made_of = _get(response, "raw_representation")
+    for each in made_of if isinstance(made_of, list) else [made_of]:
+        yield _get(each, "model")
 
 
 def _named(usage: Usage, provider: Any, response_id: Any, model: Any) -> Usage:

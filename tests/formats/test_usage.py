@@ -9,6 +9,7 @@ import dataclasses
 from typing import Any, get_type_hints
 
 import pytest
+from agent_framework import AgentResponse, ChatResponse, ChatResponseUpdate, UsageDetails
 from agents.items import ModelResponse as AgentsResponse
 from agents.usage import Usage as AgentsUsage
 from anthropic.types import Message as AnthropicMessage
@@ -26,6 +27,7 @@ from pydantic_ai.usage import RequestUsage, RunUsage
 
 from chatmemory.core.usage import TOKENS, Usage
 from chatmemory.formats.usage import (
+    from_agent_framework,
     from_anthropic,
     from_gemini,
     from_langchain,
@@ -195,6 +197,27 @@ def test_langchain() -> None:
     assert from_langchain(usage) == Usage(**COUNTS, details={"input_audio_tokens": 15, "output_audio_tokens": 12})
 
 
+def test_agent_framework() -> None:
+    usage: UsageDetails = {
+        "input_token_count": 1200,
+        "output_token_count": 340,
+        "total_token_count": 1540,
+        "cache_creation_input_token_count": 128,
+        "cache_read_input_token_count": 1024,
+        "reasoning_output_token_count": 200,
+    }
+    assert from_agent_framework(usage) == Usage(**COUNTS)
+    claude = {
+        "input_token_count": 48,
+        "output_token_count": 340,
+        "cache_creation_input_token_count": 128,
+        "anthropic.cache_creation_input_tokens": 128,
+        "cache_read_input_token_count": 1024,
+        "anthropic.cache_read_input_tokens": 1024,
+    }
+    assert from_agent_framework(claude) == Usage(**{**COUNTS, "reasoning_tokens": None})
+
+
 def _leaves(kind: Any) -> set[str]:
     """Return the fields of a package's type."""
     if hasattr(kind, "model_fields"):
@@ -222,6 +245,10 @@ KNOWN: dict[Any, set[str]] = {
     },
     AgentsUsage: {*OPENAI_RESPONSES, "requests", "request_usage_entries"},
     UsageMetadata: {"input_tokens", "output_tokens", "total_tokens", "input_token_details", "output_token_details"},
+    UsageDetails: {
+        *("input_token_count", "output_token_count", "total_token_count", "reasoning_output_token_count"),
+        *("cache_creation_input_token_count", "cache_read_input_token_count"),
+    },
     InputTokenDetails: {"audio", "cache_creation", "cache_read"},
     OutputTokenDetails: {"audio", "reasoning"},
 }
@@ -232,7 +259,10 @@ def test_no_field_of_a_package_is_overlooked(kind: Any) -> None:
     assert _leaves(kind) <= KNOWN[kind]
 
 
-@pytest.mark.parametrize("read", [from_openai, from_anthropic, from_gemini, from_pydantic_ai, from_langchain])
+READERS = [from_openai, from_anthropic, from_gemini, from_pydantic_ai, from_langchain, from_agent_framework]
+
+
+@pytest.mark.parametrize("read", READERS)
 @pytest.mark.parametrize("given", [None, "lots", [], {}, 7, {"input_tokens": "5", "prompt_tokens": -1}])
 def test_what_is_no_number_of_tokens_is_unknown(read: Any, given: Any) -> None:
     assert read(given) == Usage()
@@ -281,6 +311,8 @@ LANGCHAIN = AIMessage(
 AGENTS = AgentsResponse(
     output=[], usage=AgentsUsage(requests=1, input_tokens=1200, output_tokens=340), response_id="resp_7"
 )
+FRAMEWORK_USAGE: UsageDetails = {"input_token_count": 1200, "output_token_count": 340}
+CHAT_RESPONSE = ChatResponse(response_id="af7", model="gpt-5", usage_details=FRAMEWORK_USAGE)
 RESPONSES = [
     (CHAT, ("openai", "gpt-5-2026", "chatcmpl-7", "flex")),
     (CHAT.model_dump(), ("openai", "gpt-5-2026", "chatcmpl-7", "flex")),
@@ -293,6 +325,19 @@ RESPONSES = [
     (LANGCHAIN, ("openai", "gpt-5", "chatcmpl-7", "flex")),
     (LANGCHAIN.model_dump(), ("openai", "gpt-5", "chatcmpl-7", "flex")),
     (AGENTS, ("openai", "", "resp_7", "")),
+    (CHAT_RESPONSE, ("", "gpt-5", "af7", "")),
+    (CHAT_RESPONSE.to_dict(), ("", "gpt-5", "af7", "")),
+    (
+        AgentResponse(response_id="af7", usage_details=FRAMEWORK_USAGE, raw_representation=CHAT_RESPONSE),
+        ("", "gpt-5", "af7", ""),
+    ),
+    (
+        AgentResponse(
+            usage_details=FRAMEWORK_USAGE,
+            raw_representation=[ChatResponseUpdate(), ChatResponseUpdate(model="gpt-5")],
+        ),
+        ("", "gpt-5", "", ""),
+    ),
 ]
 
 
@@ -313,6 +358,7 @@ def test_a_response_tells_who_answered(response: Any, expected: tuple[str, ...])
         RunUsage(input_tokens=1200, output_tokens=340, requests=2),
         AgentsUsage(requests=2, input_tokens=1200, output_tokens=340),
         {"input_tokens": 1200, "output_tokens": 340, "total_tokens": 1540},
+        FRAMEWORK_USAGE,
         {"input_tokens": 1200, "output_tokens": 340, "model": "x"},
         Usage(input_tokens=1200, output_tokens=340),
     ],

@@ -10,31 +10,42 @@ from agent_framework import (
     ChatMiddlewareLayer,
     ChatResponse,
     ChatResponseUpdate,
+    Content,
     FunctionInvocationLayer,
     Message,
     ResponseStream,
+    UsageDetails,
 )
 
 __all__ = ["ScriptedClient"]
 
 
 class ScriptedClient(FunctionInvocationLayer, ChatMiddlewareLayer, BaseChatClient):  # type: ignore[type-arg]
-    """Gives these answers one after the other, whole or streamed, and notes what it was sent."""
+    """Gives these answers one after the other, whole or streamed, and notes what it was sent.
 
-    def __init__(self, *answers: Message) -> None:
+    Each call uses ``usage``, if it is passed.
+    """
+
+    def __init__(self, *answers: Message, usage: UsageDetails | None = None) -> None:
         super().__init__()
         self.answers = list(answers)
+        self.usage = usage
         self.got: list[list[Message]] = []
 
     def _inner_get_response(self, *, messages: Any, stream: bool, options: Any, **kwargs: Any) -> Any:
         self.got.append(list(messages))
         answer = self.answers.pop(0)
 
+        def update(content: Content) -> ChatResponseUpdate:
+            return ChatResponseUpdate(contents=[content], role="assistant", message_id=answer.message_id, model="gpt-5")
+
         async def whole() -> ChatResponse:
-            return ChatResponse(messages=[answer])
+            return ChatResponse(messages=[answer], model="gpt-5", usage_details=self.usage)
 
         async def deltas() -> AsyncIterator[ChatResponseUpdate]:
             for content in answer.contents:
-                yield ChatResponseUpdate(contents=[content], role="assistant", message_id=answer.message_id)
+                yield update(content)
+            if self.usage is not None:
+                yield update(Content.from_usage(self.usage))
 
         return ResponseStream(deltas(), finalizer=ChatResponse.from_updates) if stream else whole()

@@ -11,6 +11,7 @@ from contextlib import closing, suppress
 from decimal import Decimal
 from typing import Any
 
+import agent_framework as framework
 import pytest
 from asgiref.sync import async_to_sync
 from django.core.management import CommandError, call_command
@@ -34,6 +35,7 @@ from chatmemory.assistant import (
     TurnLostError,
 )
 from chatmemory.assistant import Usage as Tokens
+from chatmemory.contrib.agent_framework import DjangoHistoryProvider
 from chatmemory.contrib.citus.distribution import tables_of_rows, tables_that_outlive
 from chatmemory.contrib.langchain import DjangoChatMessageHistory
 from chatmemory.contrib.langgraph.saver import DjangoSaver
@@ -44,6 +46,7 @@ from chatmemory.models import Conversation
 from chatmemory.personal_data import erase_user
 from chatmemory.signals import model_calling
 from tests.formats.test_usage import AGENTS, CHAT, CLAUDE, GENERATED, LANGCHAIN, PYDANTIC, RESPONSE
+from tests.support.agent_framework_client import ScriptedClient
 from tests.support.factories import ConversationFactory
 from tests.support.turns import ask, chunks_of, stream
 
@@ -260,6 +263,56 @@ class TestFrameworks:
         graph = builder.compile(checkpointer=DjangoSaver())
         graph.invoke({"messages": [HumanMessage("Hi")]}, {"configurable": {"thread_id": "s"}})
         assert [row[3] for row in told()] == [1200]
+
+    @pytest.mark.parametrize("streamed", [False, True])
+    @pytest.mark.parametrize(
+        ("each", "expected"), [(False, [(3, 20)]), (True, [(1, 10), (3, 10)])], ids=["a run", "each call"]
+    )
+    def test_agent_framework(
+        self, user: Any, streamed: bool, each: bool, expected: list[tuple[int | None, int]]
+    ) -> None:
+        def look_up() -> str:
+            """Look it up."""
+            return "rain"
+
+        asked = framework.Content.from_function_call("1", "look_up", arguments="{}")
+        answers = [framework.Message("assistant", [asked]), framework.Message("assistant", ["Rain."])]
+        client = ScriptedClient(*answers, usage={"input_token_count": 10, "cache_read_input_token_count": 4})
+        agent = framework.Agent(
+            client,
+            tools=[look_up],
+            context_providers=[DjangoHistoryProvider(user, window="messages", limit=50)],
+            require_per_service_call_history_persistence=each,
+        )
+
+        async def ask() -> None:
+            session = agent.create_session(session_id="s")
+            if streamed:
+                async for _ in agent.run("Hi", session=session, stream=True):
+                    pass
+            else:
+                await agent.run("Hi", session=session)
+
+        async_to_sync(ask)()
+        assert [(row[2], row[3]) for row in told(operation="chat", status="ok")] == expected
+        assert {(row.model, row.owner, row.seconds) for row in Usage.objects.all()} == {("gpt-5", user, None)}
+        assert total(Usage.objects.all()).cached_share == 0.4
+
+    def test_agent_framework_tells_nothing_of_what_is_not_stored(self, user: Any) -> None:
+        client = ScriptedClient(framework.Message("assistant", ["Yes."]), usage={"input_token_count": 10})
+        agent = framework.Agent(client, context_providers=[DjangoHistoryProvider(user, store_outputs=False)])
+        history = [
+            framework.Message("user", ["Hi"]),
+            framework.Message("assistant", ["Hello"]),
+            framework.Message("user", ["Well?"]),
+        ]
+
+        async def ask() -> None:
+            await agent.run(history, session=agent.create_session(session_id="s"))
+
+        async_to_sync(ask)()
+        assert Conversation.objects.get().message_count == 3
+        assert told() == []
 
 
 class TestLimits:

@@ -24,6 +24,8 @@ What it promises:
   agent are not stored.
 - ``CompactionProvider(before_strategy=…)`` works on what the agent gets. Its ``after_strategy`` finds nothing, because
   the session holds no messages: the window takes its place.
+- The signal ``model_called`` tells what a run used, at its last answer. A run that called the model several times is
+  one call, unless the agent stores each (``require_per_service_call_history_persistence``).
 - No database takes U+0000 or a lone surrogate in a text: U+FFFD takes its place, and the signal ``memory_repaired``
   tells of it.
 
@@ -33,6 +35,7 @@ Source: ``agent_framework`` of agent-framework-core 1.23.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from copy import copy
 from typing import Any, ClassVar, Unpack
 
@@ -52,6 +55,8 @@ from chatmemory.core.asynchronous import run_to_the_end
 from chatmemory.core.entries import Cause, EvictionReason
 from chatmemory.core.exceptions import extra
 from chatmemory.core.messages import AiMessage, SystemMessage
+from chatmemory.core.usage import Usage
+from chatmemory.formats.usage import read_usage
 from chatmemory.models import Conversation, Origin, require_owner
 from chatmemory.models.branch import current_rows
 
@@ -62,6 +67,9 @@ with extra("agent-framework"):
     from chatmemory.contrib.agent_framework.messages import FRAMEWORK, from_rows, said_in, without_signed_reasoning
 
 __all__ = ["DjangoHistoryProvider"]
+
+_used: ContextVar[Usage] = ContextVar("chatmemory_agent_framework_used", default=Usage())  # noqa: B039  # it is frozen
+"""What the run used whose messages are saved: Agent Framework passes only the messages."""
 
 
 class DjangoHistoryProvider(HistoryProvider):
@@ -123,6 +131,21 @@ class DjangoHistoryProvider(HistoryProvider):
         """
         return await sync_to_async(self._memory(session_id).read)()
 
+    async def after_run(self, *, context: Any, **kwargs: Any) -> None:
+        """Store the messages of a run, and tell what it used.
+
+        Args:
+            context: the run's, with its response.
+            kwargs: what ``HistoryProvider`` takes.
+        """
+        response = context.response
+        told = self.store_outputs and response is not None and response.usage_details is not None
+        token = _used.set(read_usage(response) if told else Usage())
+        try:
+            await super().after_run(context=context, **kwargs)
+        finally:
+            _used.reset(token)
+
     async def save_messages(
         self,
         session_id: str | None,
@@ -144,7 +167,7 @@ class DjangoHistoryProvider(HistoryProvider):
             ValueError: one of them cannot be kept as JSON, because of a number that is not finite, for example.
             TransactionManagementError: the event loop runs within a transaction that has locked the conversation.
         """
-        await run_to_the_end(self._memory(session_id).save, messages)
+        await run_to_the_end(self._memory(session_id).save, messages, _used.get())
 
     def _memory(self, session_id: str | None) -> _Memory:
         return _Memory(FRAMEWORK, session_id, self._owner, **self._settings)
@@ -163,8 +186,8 @@ class _Memory(NativeMemory):
         decided = list(_without_decisions_about_others(found, calls))
         return found if decided == found or not was_cut(self.messages) else decided
 
-    def save(self, messages: Sequence[Message]) -> None:
-        """Add those of ``messages`` that are not in the history yet."""
+    def save(self, messages: Sequence[Message], used: Usage) -> None:
+        """Add those of ``messages`` that are not in the history yet; ``used`` is what the calls behind them used."""
         given = require_list(messages, "messages")
         said = said_in(given)
 
@@ -177,7 +200,9 @@ class _Memory(NativeMemory):
             fresh = filter_new_messages(latest, [given[index] for index in spoken])
             known = set(spoken[: len(spoken) - len(fresh)])
             new = [one for index, told in enumerate(said) if index not in known for one in told]
-            self.add([message for message, _ in new], [form for _, form in new])
+            answers = sum(isinstance(message, AiMessage) for message, _ in new)
+            usages = [*[Usage()] * (answers - 1), used][:answers]
+            self.add([message for message, _ in new], [form for _, form in new], usages=usages)
 
         if given:
             self._at_once(work)
