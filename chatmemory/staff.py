@@ -23,7 +23,7 @@ from chatmemory.models import Conversation
 if TYPE_CHECKING:
     from typing import TypeVar
 
-    Conversations = TypeVar("Conversations", bound=QuerySet[Conversation])
+    Rows = TypeVar("Rows", bound=QuerySet[Any])
 
 Act = Literal["view", "add", "change", "delete", "read_text", "write_text", "compact"]
 
@@ -72,15 +72,22 @@ def permission(act: Act) -> str:
     return _PERMISSIONS[act][0]
 
 
-def reachable(user: Any, conversations: Conversations) -> Conversations:
-    """Return those of ``conversations`` that a staff user can reach.
+def reachable(user: Any, rows: Rows, conversation: str = "pk") -> Rows:
+    """Return those of ``rows`` whose conversations a staff user can reach.
+
+    If ``STAFF_CONVERSATIONS`` is set, these are no rows without a conversation.
+
+    Args:
+        user: the staff user.
+        rows: a queryset of conversations, or of rows that belong to conversations.
+        conversation: the field with the primary key of the conversation.
 
     Raises:
         ImproperlyConfigured: the function of ``STAFF_CONVERSATIONS`` returned no queryset of conversations, or a slice.
     """
     path = setting("STAFF_CONVERSATIONS")
     if path is None:
-        return conversations
+        return rows
     theirs = import_string(path)(user)
     named = f'CHATMEMORY["STAFF_CONVERSATIONS"] = {path!r}'
     if not (isinstance(theirs, QuerySet) and issubclass(theirs.model, Conversation)):
@@ -90,8 +97,8 @@ def reachable(user: Any, conversations: Conversations) -> Conversations:
         )
     if theirs.query.is_sliced:
         raise ImproperlyConfigured(f"{named} must return an unsliced queryset: filter it instead.")
-    # A subquery, because a join in the project's queryset would repeat rows. It uses the database of ``conversations``.
-    return conversations.filter(pk__in=theirs.using(None).values("pk"))
+    # A subquery, because a join in the project's queryset would repeat rows. It uses the database of ``rows``.
+    return rows.filter(**{f"{conversation}__in": theirs.using(None).values("pk")})
 
 
 def record(user: Any, what: str, conversations: Iterable[Conversation] | None = None, *, act: Act = "change") -> None:

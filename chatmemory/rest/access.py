@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ObjectDoesNotExist, ValidationError
@@ -13,6 +13,13 @@ from chatmemory import staff
 from chatmemory.models import Conversation, ConversationQuerySet, WrittenBy
 from chatmemory.rest.problems import NotForUsers, NotFound, invalid
 from chatmemory.staff import Act
+
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    from django.db.models import QuerySet
+
+    Rows = TypeVar("Rows", bound=QuerySet[Any])
 
 EVERYBODY = "*"
 
@@ -63,23 +70,30 @@ def may_read_text(request: Request) -> bool:
 
 
 def reachable_conversations(request: Request, *acts: Act) -> ConversationQuerySet:
-    """Return the conversations that the request may reach: those of ``?owner=``, by default of its user.
+    """Return the conversations that the request may reach, as ``reachable_rows`` does."""
+    return reachable_rows(request, Conversation.objects.all(), *acts)
+
+
+def reachable_rows(request: Request, rows: Rows, *acts: Act, conversation: str = "pk") -> Rows:
+    """Return those of ``rows`` that the request may reach: those of ``?owner=``, by default of its user.
 
     Args:
         request: the request.
+        rows: a queryset of conversations, or of other rows with an owner.
         acts: what staff need a permission for.
+        conversation: the field with the primary key of the conversation.
 
     Raises:
         NotFound: the request names another owner, and the user lacks a permission; or there is no such owner.
     """
     require(request, *acts)
     if _owner_parameter(request) == EVERYBODY:
-        return staff.reachable(request.user, Conversation.objects.all())
+        return staff.reachable(request.user, rows, conversation)
     owner = _owner(request)
     if owner is None:
-        return Conversation.objects.none()
-    theirs = Conversation.objects.owned_by(owner)
-    return staff.reachable(request.user, theirs) if is_for_others(request) else theirs
+        return rows.none()
+    theirs = rows.filter(owner=owner)
+    return staff.reachable(request.user, theirs, conversation) if is_for_others(request) else theirs
 
 
 def require_reachable(request: Request, database: str, key: Any) -> None:

@@ -120,6 +120,8 @@ def test_query_counts_do_not_grow(api: Client, user: Any, django_assert_num_quer
     conversation = ConversationFactory(owner=user, window="messages", limit=40, memory_id="x")
     for count in (3, 60):
         conversation.memory.add(*(AiMessage(f"m{number}") for number in range(count)))
+        for number in range(count):
+            conversation.record_usage({"model": f"m{number}", "input_tokens": 1}, position=number)
         ConversationFactory.create_batch(count // 3, owner=user)
         for queries, path in [  # session and user, then lengths where there are texts, then rows
             (3, "/api/conversations/"),
@@ -132,6 +134,8 @@ def test_query_counts_do_not_grow(api: Client, user: Any, django_assert_num_quer
             (5 + 3 * (count > 40), url(conversation, "messages/?state=evicted&ordering=-position")),
             (7, url(conversation, "messages/1/")),
             (4, url(conversation, "feedback/")),
+            (5, url(conversation, "usage/")),  # with their total
+            (3, "/api/usage/?group=model"),
             (5, url(conversation, "memory/")),
             (5, url(conversation, "memory/?at=1")),
             (6, url(conversation, "memory/?at_message=1")),

@@ -68,6 +68,8 @@ CALLS: dict[tuple[str, str], tuple[set[str], Any, set[str]]] = {
     ("feedback", "GET"): (VIEW, None, set()),
     ("message-feedback", "PUT"): (READ, {"value": "up"}, set()),
     ("message-feedback", "DELETE"): (READ, None, set()),
+    ("usage", "GET"): (VIEW, None, set()),
+    ("conversation-usage", "GET"): (VIEW, None, set()),
     ("memory", "GET"): (READ, None, RETAINED),
     ("memory", "PUT"): (WRITE, {"messages": [USER]}, RETAINED),
     ("memory", "DELETE"): ({"change_conversation"}, None, set()),

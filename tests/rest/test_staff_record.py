@@ -135,7 +135,8 @@ class TestTheRecord:
         before = everything()
         with connection.execute_wrapper(without_log):
             # These leave no record; feedback does if it has comments.
-            without_words = {(name, "GET") for name in ("compaction", "turn-stream", "feedback")}
+            silent = ("compaction", "turn-stream", "feedback", "usage", "conversation-usage")
+            without_words = {(name, "GET") for name in silent}
             without_words.add(("memory-replay", "POST"))
             for name, method in CALLS.keys() - without_words:
                 path = address(name, theirs, f"owner={theirs.owner_id}")

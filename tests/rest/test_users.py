@@ -64,6 +64,8 @@ FOR_USERS: dict[tuple[str, str], Any] = {
     ("feedback", "GET"): None,
     ("message-feedback", "PUT"): {"value": "up"},
     ("message-feedback", "DELETE"): None,
+    ("usage", "GET"): None,
+    ("conversation-usage", "GET"): None,
 }
 NOT_FOR_USERS = {
     ("conversation-rewind", "POST"),

@@ -176,6 +176,13 @@ PARAMETERS: dict[str, Sequence[str]] = {
     "pinned": ["true", "false", "1", ""],
     "uncovered": ["true", "false", "1", ""],
     "window": ["messages", "tokens", "hours"],
+    "group": ["day", "model", "operation", "owner", "conversation", ""],
+    "from": DATES,
+    "to": DATES,
+    "model": ["gpt-5"],
+    "operation": ["chat", "summary", "CHAT", "chat,title", ""],
+    "status": ["ok", "failed", "OK", ""],
+    "conversation": ["01935c5e-0000-7000-8000-000000000001", "mine", *NUMBERS],
     "has_evicted": ["true", "false", "1", "0", "maybe", "None"],
     "position_min": NUMBERS,
     "position_max": NUMBERS,
@@ -195,6 +202,8 @@ MESSAGE_LIST = {
     "state", "type", "reason", "origin", "branch", "pinned", "uncovered", "position_min", "position_max",
     "created_after", "created_before", "evicted_after", "evicted_before", "search", "ordering", "cursor", "page_size",
 }  # fmt: skip
+USAGE_LIST = {"operation", "model", "status", "ordering", "cursor", "page_size"}
+USAGE = {"group", "from", "to", "model", "operation", "conversation"}
 SEARCH = {"q", "order", "prefix", "type", "state", "since", "until", "page_size", "cursor"}
 FREE_TEXT = {
     "metadata",
@@ -302,6 +311,8 @@ class Fuzzer:
             (0.5, "PUT", f"{position}feedback/", {"value": draw.choice(["up", "down"]), "comment": "Why?"}),
             (0.2, "DELETE", f"{position}feedback/", None),
             (0.3, "GET", f"{base}feedback/", None),
+            (0.5, "GET", f"{base}usage/", None),
+            (1, "GET", "/api/usage/", None),
             (0.5, "POST", f"{base}rewind/", {"before": draw.randrange(5)}),
             (0.5, "POST", f"{base}edit/", {"position": draw.randrange(5), "message": draw.choice(messages)}),
             (0.5, "POST", f"{base}switch/", {"position": draw.randrange(5)}),
@@ -354,6 +365,10 @@ class Fuzzer:
                 known |= MESSAGE_LIST
             elif path.endswith("/search/"):
                 known |= SEARCH
+            elif path == "/api/usage/":
+                known |= USAGE
+            elif path.endswith("/usage/"):
+                known |= USAGE_LIST
             elif path.endswith("/memory/"):
                 known |= {"at", "at_message"}
         pairs = ["format=openai"] if openai else []

@@ -27,6 +27,8 @@ from chatmemory.models import Conversation
 from chatmemory.verification import Finding
 
 if TYPE_CHECKING:
+    from django.urls import URLPattern
+
     from chatmemory.transfer.export import Line
 
 _TEXTS = ("model", "provider", "operation", "status", "tier", "response_id", "currency")
@@ -82,6 +84,11 @@ class UsageCapability(Capability):
             yield from _wrong_costs(rows, memory_ids, repair)
         if not conversations.query.has_filters():
             yield from _strays(database, repair)
+
+    def routes(self) -> Sequence[URLPattern]:
+        from chatmemory.contrib.usage.rest import routes
+
+        return routes
 
     def message_fields(self) -> Sequence[MessageField]:
         from chatmemory.contrib.usage.rest import message_field

@@ -51,7 +51,8 @@ class Sums:
     @property
     def cached_share(self) -> float | None:
         """The share of the input that was read from a cache, from 0 to 1; None if there is no input."""
-        return (self.cache_read_tokens or 0) / self.input_tokens if self.input_tokens else None
+        # A server may report what was read from a cache without the whole input.
+        return min(1.0, (self.cache_read_tokens or 0) / self.input_tokens) if self.input_tokens else None
 
     def _add(self, found: Mapping[str, Any]) -> None:
         self.calls += found["calls"]
@@ -94,6 +95,20 @@ def total(rows: QuerySet[Usage]) -> Sums:
     found = Sums()
     for each in _statement(rows):
         found._add(each)
+    return found
+
+
+def added_up(groups: Iterable[Sums]) -> Sums:
+    """Return the sums of all calls of some groups."""
+    found = Sums()
+    for one in groups:
+        found.calls += one.calls
+        found.unpriced += one.unpriced
+        for name in TOKENS:
+            if (count := getattr(one, name)) is not None:
+                setattr(found, name, (getattr(found, name) or 0) + count)
+        for currency, cost in one.costs.items():
+            found.costs[currency] = found.costs.get(currency, Decimal(0)) + cost
     return found
 
 
