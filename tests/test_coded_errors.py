@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from chatmemory import CustomMessage, UserMessage, messages_from_json
-from chatmemory.assistant import ContextTooLongError, ModelError, Usage, WindowTooSmallError
+from chatmemory.assistant import CallRefusedError, ContextTooLongError, ModelError, Usage, WindowTooSmallError
 from chatmemory.branches.going_back import HistoryNotKeptError
 from chatmemory.contrib.feedback.giving import NotAnAnswerError
 from chatmemory.core.exceptions import (
@@ -84,6 +84,7 @@ ERRORS: list[CodedError] = [
     COVERED,
     CannotExpressError("%(api)s has no such messages", api="Gemini"),
     UnsupportedContentError(CannotExpressError("%(api)s has none", api="Gemini"), 3, CustomMessage({"a": 1})),
+    CallRefusedError("You have used up your %(budget)s.", budget="budget"),
     WindowTooSmallError("The window is too small."),
     ModelError("%(name)s broke off.", name="gpt", usage=Usage(input_tokens=3)),
     ContextTooLongError("Too long: %(reason)s", used=9, most=8, usage=Usage(input_tokens=3), reason="no"),
