@@ -55,6 +55,8 @@ model_called = Signal()
 - ``status``: ``"ok"``, ``"failed"`` or ``"interrupted"``.
 - ``seconds``: the time from the request to the end of the answer, and ``first_delta_seconds`` until the first delta of
   a stream. Each is None if it is not known, for example for a call of another framework.
+- ``estimated_tokens``: the estimate of the input tokens before the call, with the tools; or None, for example for a
+  title, or a call of another framework.
 - ``error``: the exception that ended the call, or None; ``GeneratorExit`` or ``CancelledError`` means that the caller
   disconnected.
 

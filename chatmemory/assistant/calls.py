@@ -41,6 +41,7 @@ class Call:
         self._model = model
         self._lease = lease
         self._operation = operation
+        self._estimated_tokens = None if lease is None or operation != "chat" else lease.estimated_tokens
         self._begun = 0.0
         self._first_delta: float | None = None
         self._error: BaseException | None = None
@@ -108,6 +109,7 @@ class Call:
                 status="ok" if error is None else "interrupted" if _is_interruption(error) else "failed",
                 seconds=self.seconds,
                 first_delta_seconds=self._first_delta,
+                estimated_tokens=self._estimated_tokens,
                 error=error,
                 **self._named(),
             )

@@ -237,7 +237,14 @@ class ConversationLease(Lease):
         except Exception:  # as in recall()
             _logger.exception("What was recalled in conversation %s was refused, which is not noted", self.name)
 
-    def sent(self, memory: list[ChatMessage], request: list[ChatMessage]) -> list[ChatMessage]:
+    def sent(
+        self, memory: list[ChatMessage], request: list[ChatMessage], tools: str, recalled: str
+    ) -> list[ChatMessage]:
+        try:
+            self.estimated_tokens = operations.estimate_request(self._target(), tools, recalled)
+        except Exception:  # no figure is worth an answer
+            self.estimated_tokens = None
+            _logger.exception("The tokens of a request of conversation %s could not be estimated", self.name)
         sent = request
         changes = hooks("sent")
         conversation = self.conversation() if changes else None
@@ -319,11 +326,11 @@ class ConversationLease(Lease):
             )
         return Added((), change) if change.gone else None
 
-    def calibrate(self, model: str, tools: str, usage: Usage | None, recalled: str = "") -> None:
-        if usage is None or not usage.input_tokens:
+    def calibrate(self, model: str, usage: Usage | None) -> None:
+        if usage is None or not usage.input_tokens or self.estimated_tokens is None:
             return
         try:
-            operations.calibrate(self._target(), model, tools, usage.input_tokens, recalled)
+            operations.calibrate(self._target(), model, self.estimated_tokens, usage.input_tokens)
         except Exception:  # no figure is worth an answer
             _logger.exception("The tokens of conversation %s could not be compared with those of the model", self.name)
 

@@ -104,6 +104,9 @@ class Lease(ABC):
         self.call: Call | None = None
         """The call of the model whose answer is not stored yet."""
 
+        self.estimated_tokens: int | None = None
+        """The estimate of the tokens of the last request; None if there is none."""
+
     def say(self, delta: str) -> None:
         """Note a delta of the answer's text, right before the caller gets it; an empty one only looks.
 
@@ -209,12 +212,16 @@ class Lease(ABC):
         """Tell what recalled it that the model answers without it, because the request was too long."""
         return
 
-    def sent(self, memory: list[ChatMessage], request: list[ChatMessage]) -> list[ChatMessage]:
-        """Return what the model is sent.
+    def sent(
+        self, memory: list[ChatMessage], request: list[ChatMessage], tools: str, recalled: str
+    ) -> list[ChatMessage]:
+        """Return what the model is sent, and estimate its tokens.
 
         Args:
             memory: the messages of the memory.
             request: these, and what was recalled.
+            tools: the definitions of tools, as JSON; empty if there are none.
+            recalled: the text that was recalled, or an empty one.
         """
         return request
 
@@ -268,8 +275,8 @@ class Lease(ABC):
             rows = [] if added is None or added.change is None else added.change.added
             call.tell(next((row.position for row in rows if row.type == AiMessage.type), None))
 
-    def calibrate(self, model: str, tools: str, usage: Usage | None, recalled: str = "") -> None:
-        """Store the input tokens that the server reported for an answered request, with the text that was recalled."""
+    def calibrate(self, model: str, usage: Usage | None) -> None:
+        """Store the input tokens that the server reported for the last request, to compare them with the estimate."""
         return
 
     @abstractmethod

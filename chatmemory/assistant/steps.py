@@ -150,7 +150,7 @@ def turn_steps(turn: Lease, plan: Plan, runs_together: Callable[[], bool]) -> St
     for invocations in range(plan.max_invocations + 1):
         result = results[-1] if results else None
         question, answered = yield from _ask(turn, plan, beside, question, result, invocations > 0)
-        yield Do(partial(turn.calibrate, plan.model, plan.tools, answered.usage, beside.text))
+        yield Do(partial(turn.calibrate, plan.model, answered.usage))
         answer = answered.message
         if not isinstance(answer, AiMessage):
             raise TypeError(f"the model must return an AiMessage, but returned: {type(answer).__name__}")
@@ -218,7 +218,8 @@ def _ask(
         if not beside.is_known:
             beside.is_known = True
             yield from _recall(turn, plan, beside, question)
-        sent: list[ChatMessage] = yield Do(partial(turn.sent, memory, _with_recalled(memory, question, beside)))
+        request = _with_recalled(memory, question, beside)
+        sent: list[ChatMessage] = yield Do(partial(turn.sent, memory, request, plan.tools, beside.text))
         if renews:
             yield Do(turn.renew)
         outcome: Answered | ContextTooLongError = yield Ask(sent)

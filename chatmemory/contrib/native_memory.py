@@ -262,6 +262,7 @@ def tell_calls(change: Change, usages: Sequence[Usage]) -> None:
                 status="ok",
                 seconds=None,
                 first_delta_seconds=None,
+                estimated_tokens=None,
                 error=None,
             )
 

@@ -35,6 +35,7 @@ _TEXTS = ("model", "provider", "operation", "status", "tier", "response_id", "cu
 _CHOICES = {"operation": Operation.values, "status": Status.values}
 _LONGEST: dict[str, int] = {name: getattr(Usage._meta.get_field(name), "max_length", 0) for name in _TEXTS}
 _SECONDS = ("first_delta_seconds", "seconds")
+_COUNTS = (*TOKENS, "estimated_tokens")
 
 
 class UsageCapability(Capability):
@@ -114,7 +115,7 @@ def _record(row: Usage) -> dict[str, Any]:
     return {
         "id": row.pk,
         "position": row.position,
-        **{name: getattr(row, name) for name in (*_TEXTS, *TOKENS, *_SECONDS)},
+        **{name: getattr(row, name) for name in (*_TEXTS, *_COUNTS, *_SECONDS)},
         # PostgreSQL returns the keys of objects in an order of its own.
         "details": dict(sorted(row.details.items())),
         "cost": None if row.cost is None else f"{row.cost:f}",
@@ -136,7 +137,7 @@ def _fields(conversation: Conversation, line: Line) -> dict[str, Any]:
         if name in _CHOICES and text not in _CHOICES[name]:
             raise line.bad(f"{name}: expected one of {', '.join(_CHOICES[name])}, got {text!r}")
         fields[name] = text
-    for name in TOKENS:
+    for name in _COUNTS:
         fields[name] = line.number(name, null=True)
         if fields[name] is not None and not 0 <= fields[name] < 2**31:
             raise line.bad(f"{name}: expected a number from 0 to {2**31 - 1}, got {str(fields[name])[:100]}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -59,10 +59,14 @@ class DayField(models.DateField):  # type: ignore[type-arg]
     """The day of ``created_at`` in the time zone of the project, by which an index can group."""
 
     def pre_save(self, model_instance: Any, add: bool) -> date:
-        moment = model_instance.created_at
-        day: date = timezone.localdate(moment, timezone.get_default_timezone()) if settings.USE_TZ else moment.date()
+        day = day_of(model_instance.created_at)
         setattr(model_instance, self.attname, day)
         return day
+
+
+def day_of(moment: datetime) -> date:
+    """Return the day of a moment in the time zone of the project."""
+    return timezone.localdate(moment, timezone.get_default_timezone()) if settings.USE_TZ else moment.date()
 
 
 class Usage(models.Model):
@@ -113,6 +117,9 @@ class Usage(models.Model):
         null=True, help_text="The tokens of the request that were written to a cache."
     )
     reasoning_tokens = models.PositiveIntegerField(null=True, help_text="The tokens of the answer that were reasoning.")
+    estimated_tokens = models.PositiveIntegerField(
+        null=True, help_text="The estimate of input_tokens before the call, null if there is none."
+    )
     tier = models.CharField(max_length=LONGEST_TIER, default="", help_text="The service tier that was reported.")
     details = models.JSONField(default=dict, help_text="Further numbers by name.")
     response_id = models.CharField(max_length=LONGEST_NAME, default="", help_text="The provider's ID of the response.")
@@ -131,6 +138,7 @@ class Usage(models.Model):
 
     class Meta:
         app_label = "chatmemory_usage"
+        verbose_name = verbose_name_plural = _("usage")
         default_permissions = ()
         indexes = [
             models.Index(fields=["conversation", "position"], name="chatmemory_usage_message"),
@@ -149,6 +157,7 @@ class Usage(models.Model):
                     "cache_write_tokens",
                     "reasoning_tokens",
                     "cost",
+                    "estimated_tokens",
                 ],
                 name="chatmemory_usage_sums",
             ),

@@ -104,6 +104,9 @@ def connect_receiver() -> None:
     model_called.connect(_record_call, sender=Conversation, dispatch_uid="chatmemory.contrib.usage")
 
 
+_CALL = ("operation", "position", "status", "seconds", "first_delta_seconds", "estimated_tokens")
+
+
 def _record_call(
     conversation: Conversation | None, usage: Reported | None, model: str, provider: str, **call: Any
 ) -> None:
@@ -118,7 +121,7 @@ def _record_call(
     reported = Reported() if usage is None else usage
     # The name that was asked for: providers name a model more precisely, and by another date every few months.
     reported = replace(reported, model=model, provider=reported.provider or provider)
-    fields = {name: call[name] for name in ("operation", "position", "status", "seconds", "first_delta_seconds")}
+    fields = {name: call[name] for name in _CALL}
     _write(_new_row(reported, conversation_id=key, owner_id=owner, **fields), database)
 
 

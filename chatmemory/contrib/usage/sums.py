@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import Count, QuerySet, Sum
+from django.db.models import Count, Q, QuerySet, Sum
 
 from chatmemory.contrib.usage.models import Usage
 from chatmemory.core.usage import TOKENS
@@ -21,6 +21,8 @@ GROUPS: Mapping[str, str] = {
     "position": "position",
 }
 """The columns by which calls are grouped."""
+
+_COUNTS = (*TOKENS, "estimated_tokens", "compared_tokens")
 
 
 @dataclass(kw_only=True)
@@ -42,6 +44,12 @@ class Sums:
 
     reasoning_tokens: int | None = None
 
+    estimated_tokens: int | None = None
+    """The estimates of the calls that have one, and whose input was reported."""
+
+    compared_tokens: int | None = None
+    """The input of these calls."""
+
     costs: dict[str, Decimal] = field(default_factory=dict)
     """The sum of the known costs in each currency."""
 
@@ -54,15 +62,20 @@ class Sums:
         # A server may report what was read from a cache without the whole input.
         return min(1.0, (self.cache_read_tokens or 0) / self.input_tokens) if self.input_tokens else None
 
-    def _add(self, found: Mapping[str, Any]) -> None:
-        self.calls += found["calls"]
-        for name in TOKENS:
-            if (count := found[f"sum_{name}"]) is not None:
-                setattr(self, name, (getattr(self, name) or 0) + int(count))
-        self.unpriced += found["calls"] - found["priced"]
-        if found["priced"]:
-            currency = found["currency"]
-            self.costs[currency] = self.costs.get(currency, Decimal(0)) + found["sum_cost"]
+    @property
+    def estimate_error(self) -> float | None:
+        """The estimates divided by the input that was reported for them, minus one; None if there are none."""
+        return (self.estimated_tokens or 0) / self.compared_tokens - 1 if self.compared_tokens else None
+
+    def __add__(self, other: Sums) -> Sums:
+        """Return the sums of the calls of both."""
+        added = Sums(calls=self.calls + other.calls, unpriced=self.unpriced + other.unpriced, costs=dict(self.costs))
+        for name in _COUNTS:
+            known = [count for one in (self, other) if (count := getattr(one, name)) is not None]
+            setattr(added, name, sum(known) if known else None)
+        for currency, cost in other.costs.items():
+            added.costs[currency] = added.costs.get(currency, Decimal(0)) + cost
+        return added
 
 
 def sums(rows: QuerySet[Usage], group: str) -> list[Sums]:
@@ -86,16 +99,13 @@ def sums(rows: QuerySet[Usage], group: str) -> list[Sums]:
     by_key: dict[Any, Sums] = {}
     for found in _statement(rows, column):
         key = found[column]
-        by_key.setdefault(key, Sums(key=key))._add(found)
+        by_key[key] = replace(by_key.get(key, Sums()) + _sums_of(found), key=key)
     return _sorted(by_key.values(), group)
 
 
 def total(rows: QuerySet[Usage]) -> Sums:
     """Return the sums of all ``rows``."""
-    found = Sums()
-    for each in _statement(rows):
-        found._add(each)
-    return found
+    return sum(map(_sums_of, _statement(rows)), Sums())
 
 
 def added_up(groups: Iterable[Sums]) -> Sums:
@@ -114,11 +124,19 @@ def added_up(groups: Iterable[Sums]) -> Sums:
 
 def _statement(rows: QuerySet[Usage], *columns: str) -> Iterable[dict[str, Any]]:
     counts = {f"sum_{name}": Sum(name) for name in TOKENS}
+    counts["sum_estimated_tokens"] = Sum("estimated_tokens", filter=Q(input_tokens__isnull=False))
+    counts["sum_compared_tokens"] = Sum("input_tokens", filter=Q(estimated_tokens__isnull=False))
     grouped = rows.order_by().values(*columns, "currency")
     found: QuerySet[Any, dict[str, Any]] = grouped.annotate(
         calls=Count("*"), priced=Count("cost"), sum_cost=Sum("cost"), **counts
     )
     return found
+
+
+def _sums_of(found: Mapping[str, Any]) -> Sums:
+    counts = {name: None if found[f"sum_{name}"] is None else int(found[f"sum_{name}"]) for name in _COUNTS}
+    costs = {found["currency"]: found["sum_cost"]} if found["priced"] else {}
+    return Sums(calls=found["calls"], unpriced=found["calls"] - found["priced"], costs=costs, **counts)
 
 
 def _sorted(found: Collection[Sums], group: str) -> list[Sums]:

@@ -3,6 +3,7 @@
 from chatmemory.database.operations.add import add
 from chatmemory.database.operations.change_window import (
     calibrate,
+    estimate_request,
     make_room,
     recount,
     reserve,
@@ -19,6 +20,7 @@ __all__ = [
     "clear",
     "clear_tool_results",
     "erase",
+    "estimate_request",
     "make_room",
     "pin",
     "recount",

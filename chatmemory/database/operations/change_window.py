@@ -13,7 +13,7 @@ from django.db.models import Q
 from chatmemory.conf import setting
 from chatmemory.core.eviction import Retained
 from chatmemory.core.messages import ChatMessage, UserMessage
-from chatmemory.core.tokens import TokenCountEstimator, stored_count
+from chatmemory.core.tokens import TokenCountEstimator, stored_count, tokens_of_request
 from chatmemory.core.window import Window, WindowKind
 from chatmemory.database.change import Change, Target, WindowTrial, write, write_columns
 from chatmemory.database.connections import retry
@@ -122,20 +122,31 @@ def reserve(target: Target, model: str, tools: str, tokens: int, *, recalls: boo
     return set_window(target, reserve=needed) if needed > conversation.reserve else None
 
 
-def calibrate(target: Target, model: str, tools: str, reported: int, recalled: str = "") -> None:
-    """Note the input tokens of a request with the memory and ``tools``, as the model's server counted them.
+def estimate_request(target: Target, tools: str, recalled: str = "") -> int | None:
+    """Return the tokens of a request with the memory, as they are counted here; None without an ``instance``.
 
-    The request also contains ``recalled``, the text of a message that is not in the memory, unless it is empty.
+    Args:
+        target: the conversation.
+        tools: the definitions of tools, as JSON; empty if there are none.
+        recalled: the text of a message of the request that is not in the memory; empty if there is none.
+    """
+    row = target.instance
+    if row is None:
+        return None
+    estimator = estimator_for(row.model)
+    tokens = row.retained_tokens + tokens_of_request(estimator) + (tokens_of_tools(tools, row.model) if tools else 0)
+    if recalled:
+        tokens += estimator.estimate_token_count_in_message(UserMessage(recalled))
+    return tokens
+
+
+def calibrate(target: Target, model: str, estimated: int, reported: int) -> None:
+    """Note the input tokens of a request, as they were estimated here, and as the model's server counted them.
 
     Without ``CALIBRATE_TOKENS`` nothing is noted.
     """
-    row = target.instance
-    if row is None or not setting("CALIBRATE_TOKENS"):
-        return
-    tokens = row.retained_tokens + window_of(row).overhead + (tokens_of_tools(tools, row.model) if tools else 0)
-    if recalled:
-        tokens += estimator_for(row.model).estimate_token_count_in_message(UserMessage(recalled))
-    TokenCalibration.note(target.key.database, model, estimated=tokens, reported=reported)
+    if setting("CALIBRATE_TOKENS"):
+        TokenCalibration.note(target.key.database, model, estimated=estimated, reported=reported)
 
 
 def make_room(target: Target, tokens_that_fit: Callable[[int, int], int]) -> Change:
