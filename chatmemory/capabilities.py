@@ -213,6 +213,13 @@ class Capability:
         """
         raise NotImplementedError
 
+    def cache_read_share(self, conversation: Conversation) -> float | None:
+        """Return the share of the input that the provider read from its prompt cache, from 0 to 1; None if unknown.
+
+        The page "Window" shows it beside what a replay expects. It is the share of the calls that got an answer.
+        """
+        return None
+
     def anonymise(self, conversation: Conversation) -> None:
         """Delete the app's copies of a conversation's texts, in the transaction that deletes these texts.
 

@@ -77,6 +77,11 @@ def conversation_admin(site: AdminSite) -> admin.ModelAdmin[Conversation] | None
     return site.get_model_admin(Conversation) if site.is_registered(Conversation) else None
 
 
+def are_limited(conversations: QuerySet[Conversation]) -> bool:
+    """Return whether an admin of conversations shows only some, so that rows of others must be left out."""
+    return bool(conversations.query.has_filters() or conversations.query.combinator)
+
+
 NO_OWNER = "none"
 """The value in a URL instead of an owner's primary key."""
 

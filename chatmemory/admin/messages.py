@@ -26,6 +26,7 @@ from chatmemory.admin.lists import (
     MessageOwnerFilter,
     ReadOnlyAdmin,
     YesNoFilter,
+    are_limited,
     conversation_admin,
     said_with,
     searched,
@@ -186,7 +187,7 @@ class MessageAdmin(ReadOnlyAdmin):
         rows = super().get_queryset(request).defer("payload", "native", "conversation__metadata")
         visible = self._visible_conversations(request)
         # Where all are visible, the subquery would only make the list slow.
-        if visible.query.has_filters() or visible.query.combinator:
+        if are_limited(visible):
             rows = rows.filter(conversation__in=visible)
         rows = rows.defer("text")
         # One character more than is shown, to know whether there are more. Texts may be long, and a page has many.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
+from decimal import Decimal
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -15,7 +16,7 @@ from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.translation import gettext_lazy as _
 
-from chatmemory.admin.display.memory_map import Gauge, count_messages, count_tokens, used_in_window
+from chatmemory.admin.display.memory_map import Gauge, count_messages, count_tokens, grouped, used_in_window
 from chatmemory.models import EVICTION_REASONS, Conversation, Message, Origin
 
 if TYPE_CHECKING:
@@ -115,8 +116,8 @@ class Chart:
 
     label: StrOrPromise
 
-    most: int
-    """The highest of the numbers, which is that at the full height."""
+    peak: str
+    """The highest of the numbers, which is that at the full height, in words."""
 
     bars: list[Bar]
 
@@ -126,17 +127,28 @@ class Chart:
         return _WIDTH * len(self.bars)
 
     @classmethod
-    def of(cls, label: StrOrPromise, steps: list[tuple[int, str, str]]) -> Chart:
-        """Return the chart of steps: the number of each, what is said of it, and its address."""
+    def of(
+        cls,
+        label: StrOrPromise,
+        steps: Sequence[tuple[int | Decimal, str, str]],
+        say: Callable[[Any], str] = grouped,
+    ) -> Chart:
+        """Return the chart of steps: the number of each, what is said of it, and its address.
+
+        Args:
+            label: the title.
+            steps: the steps.
+            say: returns a number in words.
+        """
         most = max(number for number, _, _ in steps)
         bars = [
             Bar(says=says, address=address, x=_WIDTH * index, height=_height(number, most))
             for index, (number, says, address) in enumerate(steps)
         ]
-        return cls(label=label, most=most, bars=bars)
+        return cls(label=label, peak=say(most), bars=bars)
 
 
-def _height(number: int, most: int) -> int:
+def _height(number: int | Decimal, most: int | Decimal) -> int:
     return max(_LOWEST, round(_FULL * number / most)) if number else 0
 
 

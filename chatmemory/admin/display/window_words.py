@@ -10,6 +10,7 @@ from django.utils.translation import gettext, ngettext
 
 from chatmemory.admin.display.memory_map import Gauge, MemoryMap, count_messages, count_tokens, grouped
 from chatmemory.admin.display.timeline import TimelineEntry, memory_entries
+from chatmemory.capabilities import first
 from chatmemory.conf import default_limit
 from chatmemory.core.exceptions import PinnedTooMuchError
 from chatmemory.core.messages import ChatMessageType
@@ -140,6 +141,9 @@ class ComparedWindow:
     cache: Replay | None
     """The requests of the whole conversation with it; None if that was not replayed."""
 
+    read_share: str = ""
+    """The percentage of the input that really came from the prompt cache; empty if it is not known."""
+
     address: str = ""
     """The query of the page that shows which messages it would evict."""
 
@@ -149,6 +153,7 @@ class ComparedWindow:
     @classmethod
     def present(cls, conversation: Conversation, cache: Replay | None) -> Self:
         """Return the window that a conversation has; ``cache`` is what was recorded."""
+        share = first("cache_read_share", conversation) if cache else None
         return cls(
             name=gettext("Now"),
             words=window_words(present_settings(conversation)),
@@ -157,6 +162,7 @@ class ComparedWindow:
             tokens=conversation.retained_tokens,
             evicted=None,
             cache=cache,
+            read_share="" if share is None else _percent(share),
         )
 
     @classmethod
@@ -178,8 +184,7 @@ class ComparedWindow:
     @property
     def hit_share(self) -> str:
         """The percentage of the input that could have come from the provider's prompt cache."""
-        share = self.cache.hit_share if self.cache else 0
-        return gettext("%(percent)s%%") % {"percent": grouped(round(100 * share))}
+        return _percent(self.cache.hit_share if self.cache else 0)
 
     @property
     def breaks(self) -> str:
@@ -240,6 +245,10 @@ def replayed(conversation: Conversation, windows: Sequence[dict[str, Any]]) -> l
         return [None] * (len(windows) + 1)
     variants: list[Any] = [{name: settings[name] for name in REPLAYED} for settings in windows]
     return [*conversation.memory.replays([None, *variants])]
+
+
+def _percent(share: float) -> str:
+    return gettext("%(percent)s%%") % {"percent": grouped(round(100 * share))}
 
 
 def _by_reason(rows: list[Message]) -> list[tuple[str, str]]:

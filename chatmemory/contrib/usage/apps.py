@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy as _
 
 
 class ChatmemoryUsageConfig(AppConfig):
@@ -10,7 +11,7 @@ class ChatmemoryUsageConfig(AppConfig):
 
     name = "chatmemory.contrib.usage"
     label = "chatmemory_usage"
-    verbose_name = "Usage"
+    verbose_name = _("Usage")
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:

@@ -16,10 +16,12 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
-from chatmemory.capabilities import Capability, MessageField
+from chatmemory.capabilities import AdminPage, Capability, MessageField
 from chatmemory.contrib.usage.models import CostField, Operation, Status, Usage, rows_of
 from chatmemory.contrib.usage.recording import cost_now
+from chatmemory.contrib.usage.sums import total
 from chatmemory.core.usage import TOKENS
 from chatmemory.database.connections import retry
 from chatmemory.database.reading import in_parts, pages
@@ -99,10 +101,18 @@ class UsageCapability(Capability):
     def admin_notes(
         self, model_admin: Any, request: HttpRequest, conversation: Conversation, positions: Collection[int]
     ) -> Mapping[int, str]:
-        from chatmemory.contrib.usage.admin import note
+        from chatmemory.contrib.usage.admin import notes
 
-        rows = rows_of(conversation).filter(position__in=positions)
-        return {row.position: note(row) for row in rows if row.position is not None}
+        return notes(rows_of(conversation).filter(position__in=positions))
+
+    def admin_pages(self) -> Sequence[AdminPage]:
+        from chatmemory.contrib.usage.admin import usage_page
+
+        return [AdminPage(name="usage", label=gettext_lazy("Usage"), view=usage_page)]
+
+    def cache_read_share(self, conversation: Conversation) -> float | None:
+        calls = rows_of(conversation).filter(operation=Operation.CHAT, position__isnull=False)
+        return total(calls.filter(cache_read_tokens__isnull=False)).cached_share
 
     def chat_scripts(self) -> Sequence[str]:
         return ["chatmemory_usage/usage.css", "chatmemory_usage/usage.js"]

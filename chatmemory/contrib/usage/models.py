@@ -138,7 +138,8 @@ class Usage(models.Model):
 
     class Meta:
         app_label = "chatmemory_usage"
-        verbose_name = verbose_name_plural = _("usage")
+        verbose_name = _("call of a model")
+        verbose_name_plural = _("calls of models")
         default_permissions = ()
         indexes = [
             models.Index(fields=["conversation", "position"], name="chatmemory_usage_message"),

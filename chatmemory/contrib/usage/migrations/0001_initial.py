@@ -46,8 +46,8 @@ class Migration(migrations.Migration):
                 ('owner', models.ForeignKey(db_constraint=False, db_index=False, help_text='The owner of the conversation at the time of the call.', null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
             ],
             options={
-                'verbose_name': 'usage',
-                'verbose_name_plural': 'usage',
+                'verbose_name': 'call of a model',
+                'verbose_name_plural': 'calls of models',
                 'default_permissions': (),
                 'indexes': [models.Index(fields=['conversation', 'position'], name='chatmemory_usage_message'), models.Index(fields=['owner', 'day'], name='chatmemory_usage_owner'), models.Index(fields=['day', 'model', 'operation', 'owner', 'currency', 'input_tokens', 'output_tokens', 'cache_read_tokens', 'cache_write_tokens', 'reasoning_tokens', 'cost', 'estimated_tokens'], name='chatmemory_usage_sums')],
             },
