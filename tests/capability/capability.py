@@ -48,6 +48,10 @@ class Reviews(Capability):
         comments = reviews_of(conversation).exclude(comment="").count()
         return [RecallFigures(hits=min(hits, comments), questions=len(questions)) for _ in variants]
 
+    def cache_read_share(self, conversation):
+        correct = list(reviews_of(conversation).exclude(correct=None).values_list("correct", flat=True))
+        return sum(correct) / len(correct) if correct else None
+
     def anonymise(self, conversation):
         reviews_of(conversation).update(comment="")
 

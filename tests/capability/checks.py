@@ -346,6 +346,15 @@ class TestAdmin:
                 page = admin_client.get(address, query).content.decode()
                 assert page.count("<p>Wrong: &lt;b&gt;No</p>") == notes, (name, query)
 
+    def test_the_page_window_has_its_share_of_the_prompt_cache(
+        self, admin_client: Client, conversation: Conversation
+    ) -> None:
+        address = reverse("admin:chatmemory_conversation_window", args=[conversation.pk])
+        for correct, shown in ((None, 0), (True, 1)):
+            Review.objects.update(correct=correct)
+            page = admin_client.get(address).content.decode()
+            assert page.count("<dt>Really read from the prompt cache</dt><dd>100%</dd>") == shown
+
     def test_the_page_is_for_those_who_may(self, api: Client, conversation: Conversation) -> None:
         page = reverse("admin:chatmemory_conversation_reviews", args=[conversation.pk])
         assert api.get(page).status_code == 302  # to sign in

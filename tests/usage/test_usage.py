@@ -139,8 +139,8 @@ def test_the_admin_says_what_is_known(admin_client: Client, conversation: Conver
     Usage.objects.filter(position=3).update(seconds=3.21, model="<b>")
     Usage.objects.filter(position=5).update(seconds=None)
     page = admin_client.get(reverse("admin:chatmemory_conversation_change", args=[conversation.pk])).content.decode()
-    assert "<p><bdi>&lt;b&gt;</bdi> · 3.2 s · 1,240 tokens in (1,100 cached) · 85 out</p>" in page
-    assert " s · 1,000 tokens in · 20 out</p>" in page
+    assert "<p><bdi>&lt;b&gt;</bdi> · 3.2 s · 1,240 tokens in (89% cached) · 85 out</p>" in page
+    assert " s · 1,000 tokens in (0% cached) · 20 out</p>" in page
     assert "<p><bdi>Model</bdi></p>" in page
 
 

@@ -307,7 +307,7 @@ class Asked:
         return "?" + urlencode({"since": since, "until": until, "group": "model"})
 
 
-_STYLES = {"all": ["chatmemory_usage/admin.css"]}
+_STYLES: dict[str, Sequence[str]] = {"all": ["chatmemory_usage/admin.css"]}
 
 
 @admin.register(Usage)

@@ -41,19 +41,18 @@ def dearest(conversation: Conversation, most: int = 10) -> list[SentMessage]:
         The message with most tokens first.
     """
     calls = rows_of(conversation).filter(operation=Operation.CHAT, position__isnull=False)
-    answered = sorted(calls.values_list("position", flat=True))
+    answered = calls.order_by("position").values_list("position", flat=True)
     columns = ("position", "added_in", "evicted_in", "token_count", "origin", "covers_from")
     rows = list(messages_of(conversation).order_by("position").values_list(*columns))
     versions = {position: added_in for position, added_in, *_ in rows}
     # Positions and versions increase together, so the requests with a message follow each other.
-    positions = [position for position in answered if position in versions]
+    positions = [position for position in answered if position is not None and position in versions]
     added = [versions[position] for position in positions]
     originals: dict[int, int] = {}
     requests: Counter[int] = Counter()
     tokens: Counter[int] = Counter()
     for position, added_in, evicted_in, token_count, origin, covers_from in rows:
-        # A placeholder is inserted at the end of its change.
-        first = bisect_right(added, added_in) if origin == Origin.CLEARED else bisect_right(positions, position)
+        first = bisect_right(positions, position)
         # Messages that leave in the change of an answer were in its request, unless they also came in this change.
         last = len(added) if evicted_in is None else bisect_right(added, evicted_in - (evicted_in == added_in))
         if origin in _COPIES and covers_from in versions:
