@@ -294,6 +294,11 @@ class TestPeriods:
         assert problem in words(text)
         assert [line[1] for line in table(text)] == ["1"]
 
+    @pytest.mark.parametrize("days", [("0001-01-01", "0009-12-31"), ("9990-01-01", "9999-12-31")])
+    def test_may_be_long_ago_or_far_away(self, admin_client: Client, days: tuple[str, str]) -> None:
+        called()
+        assert "No model was called." in html(admin_client, since=days[0], until=days[1])
+
     @pytest.mark.parametrize("query", [{"group": "x"}, {"period": "x"}, {"group": "conversation"}, {"format": "xml"}])
     def test_and_groups_that_are_unknown_become_the_first(self, admin_client: Client, query: dict[str, str]) -> None:
         called()
