@@ -8,14 +8,15 @@ from decimal import Decimal
 from typing import Any
 
 from django.urls import path
+from django.utils import timezone
 from django_filters import rest_framework as filters
 from rest_framework import ISO_8601, serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from chatmemory.capabilities import MessageField
-from chatmemory.contrib.usage.models import LONGEST_NAME, Operation, Status, Usage, rows_of
-from chatmemory.contrib.usage.sums import Sums, added_up, sums, total
+from chatmemory.contrib.usage.models import LONGEST_NAME, Operation, Status, Usage, day_of, rows_of
+from chatmemory.contrib.usage.sums import Sums, sums, total
 from chatmemory.core.usage import TOKENS
 from chatmemory.formats.schemas import Schema, or_null, text
 from chatmemory.models import Conversation
@@ -231,23 +232,17 @@ class UsageViewSet(ChatMemoryViewSet):
         filtered = {name: asked[name] for name in names if asked[name]}
         groups = sums(rows.filter(day__range=(first, last), **filtered), asked["group"])
         # Not a statement of its own: it would take as long again, and might find other calls.
-        told = {"from": first, "to": last, "results": groups[:MOST_GROUPS], "total": added_up(groups)}
+        told = {"from": first, "to": last, "results": groups[:MOST_GROUPS], "total": sum(groups, Sums())}
         return Response(UsageReportSerializer(told).data)
 
 
 def _period(first: date | None, last: date | None) -> tuple[date, date]:
-    last = last or _today()
+    last = last or day_of(timezone.now())
     if first is None:
         first = last - min(timedelta(days=_DAYS - 1), last - date.min)
     if first > last:
         raise invalid("from", "expected a day up to %(to)s, got %(got)s", to=last.isoformat(), got=first.isoformat())
     return first, last
-
-
-def _today() -> date:
-    """Return the day that a row would have now."""
-    today: date = Usage._meta.get_field("day").pre_save(Usage(), True)
-    return today
 
 
 def message_field() -> MessageField:

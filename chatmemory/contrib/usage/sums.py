@@ -108,20 +108,6 @@ def total(rows: QuerySet[Usage]) -> Sums:
     return sum(map(_sums_of, _statement(rows)), Sums())
 
 
-def added_up(groups: Iterable[Sums]) -> Sums:
-    """Return the sums of all calls of some groups."""
-    found = Sums()
-    for one in groups:
-        found.calls += one.calls
-        found.unpriced += one.unpriced
-        for name in TOKENS:
-            if (count := getattr(one, name)) is not None:
-                setattr(found, name, (getattr(found, name) or 0) + count)
-        for currency, cost in one.costs.items():
-            found.costs[currency] = found.costs.get(currency, Decimal(0)) + cost
-    return found
-
-
 def _statement(rows: QuerySet[Usage], *columns: str) -> Iterable[dict[str, Any]]:
     counts = {f"sum_{name}": Sum(name) for name in TOKENS}
     counts["sum_estimated_tokens"] = Sum("estimated_tokens", filter=Q(input_tokens__isnull=False))
