@@ -28,7 +28,7 @@ class Call:
     Before it, ``model_calling`` is sent, whose receivers may refuse it. When it has ended, however it did,
     ``model_called`` is sent: for a call whose answer may be stored, when it is stored or never will be.
 
-    An exception by which a server says that the request is too long becomes a ``ContextTooLongError``.
+    In a turn, an exception by which a server says that the request is too long becomes a ``ContextTooLongError``.
     """
 
     def __init__(self, model: ChatModel, lease: Lease | None, operation: str = "chat") -> None:
@@ -138,7 +138,8 @@ class Call:
 
     def _end(self, error: BaseException | None) -> ContextTooLongError | None:
         self.seconds = time.monotonic() - self._begun
-        refused = too_long(error)
+        # What writes a summary asks for no smaller one, so its caller gets the error of the model's server.
+        refused = None if self._lease is None else too_long(error)
         self._error = refused or error
         return refused
 

@@ -146,7 +146,7 @@ class Expected:
         return [
             said(len(self.rows)),
             said(into),
-            percent(cached / into) if into and cached is not None else "–",
+            percent(min(1, cached / into)) if into and cached is not None else "–",
             said(self.count("output_tokens")),
             *(said(self.cost(currency), amount) for currency in currencies),
             said(self.unpriced),
