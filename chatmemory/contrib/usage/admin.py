@@ -68,7 +68,10 @@ def _note(row: Usage) -> str:
     if row.seconds is not None:
         figures.append(gettext("%(seconds)s s") % {"seconds": number_format(row.seconds, 1)})
     if row.input_tokens and row.cache_read_tokens is not None:
-        counts = {"count": grouped(row.input_tokens), "percent": percent(min(1, row.cache_read_tokens / row.input_tokens))}
+        counts = {
+            "count": grouped(row.input_tokens),
+            "percent": percent(min(1, row.cache_read_tokens / row.input_tokens)),
+        }
         figures.append(gettext("%(count)s tokens in (%(percent)s cached)") % counts)
     elif row.input_tokens is not None:
         figures.append(gettext("%(count)s tokens in") % {"count": grouped(row.input_tokens)})
