@@ -357,7 +357,8 @@ class TestOwners:
 
     def test_rows_stay_with_the_owner_at_the_time_of_the_call(self, ann: Any, anns: Conversation) -> None:
         heir = UserFactory()
-        Conversation.objects.filter(pk=anns.pk).update(owner=heir)
+        anns.owner = heir
+        anns.save()
         assert (self.tokens(ann), self.tokens(heir)) == (1, None)
         assert signed_in(heir).get(url(anns, "usage/")).json()["total"]["input_tokens"] == 1
 
