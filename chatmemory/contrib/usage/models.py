@@ -12,7 +12,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from chatmemory.models import Conversation
-from chatmemory.models.fields import uuid7
+from chatmemory.models.fields import ExactCharField, uuid7
 
 LONGEST_NAME = 255
 """The maximum number of characters of a model's name, and of a response's ID."""
@@ -99,7 +99,7 @@ class Usage(models.Model):
     position = models.PositiveIntegerField(
         null=True, help_text="The position of the answer, null if the call has no stored answer."
     )
-    model = models.CharField(max_length=LONGEST_NAME, help_text="The name of the model, empty if it is not known.")
+    model = ExactCharField(max_length=LONGEST_NAME, help_text="The name of the model, empty if it is not known.")
     provider = models.CharField(max_length=LONGEST_PROVIDER, default="", help_text="Empty if it is not known.")
     operation = models.CharField(max_length=10, choices=Operation, default=Operation.CHAT)
     status = models.CharField(max_length=12, choices=Status, default=Status.OK)

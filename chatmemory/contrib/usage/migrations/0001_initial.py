@@ -23,7 +23,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.UUIDField(default=chatmemory.models.fields.uuid7, editable=False, primary_key=True, serialize=False)),
                 ('position', models.PositiveIntegerField(help_text='The position of the answer, null if the call has no stored answer.', null=True)),
-                ('model', models.CharField(help_text='The name of the model, empty if it is not known.', max_length=255)),
+                ('model', chatmemory.models.fields.ExactCharField(help_text='The name of the model, empty if it is not known.', max_length=255)),
                 ('provider', models.CharField(default='', help_text='Empty if it is not known.', max_length=100)),
                 ('operation', models.CharField(choices=[('chat', 'Answer'), ('summary', 'Summary'), ('title', 'Title'), ('tool', 'Tool')], default='chat', max_length=10)),
                 ('status', models.CharField(choices=[('ok', 'Complete'), ('failed', 'Failed'), ('interrupted', 'Interrupted')], default='ok', max_length=12)),
