@@ -28,7 +28,8 @@ from hypothesis import strategies as st
 
 from chatmemory import AiMessage, UserMessage
 from chatmemory.admin import ConversationAdmin
-from chatmemory.contrib.usage.admin import UsageAdmin, amount, percent
+from chatmemory.admin.display.memory_map import percentage
+from chatmemory.contrib.usage.admin import UsageAdmin, amount
 from chatmemory.contrib.usage.models import Operation, Usage
 from chatmemory.core.usage import TOKENS
 from chatmemory.models import Conversation
@@ -146,7 +147,7 @@ class Expected:
         return [
             said(len(self.rows)),
             said(into),
-            percent(min(1, cached / into)) if into and cached is not None else "–",
+            percentage(min(1, cached / into)) if into and cached is not None else "–",
             said(self.count("output_tokens")),
             *(said(self.cost(currency), amount) for currency in currencies),
             said(self.unpriced),

@@ -111,6 +111,11 @@ def grouped(number: int) -> str:
     return number_format(number, decimal_pos=0, use_l10n=True, force_grouping=True)
 
 
+def percentage(share: float) -> str:
+    """Return a share, from 0 to 1, as a whole percentage."""
+    return gettext("%(percent)s%%") % {"percent": grouped(round(100 * share))}
+
+
 def count_messages(number: int) -> str:
     """Return a number of messages in words."""
     return ngettext("%(count)s message", "%(count)s messages", number) % {"count": grouped(number)}

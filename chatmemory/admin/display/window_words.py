@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from django.utils.translation import gettext, ngettext
 
-from chatmemory.admin.display.memory_map import Gauge, MemoryMap, count_messages, count_tokens, grouped
+from chatmemory.admin.display.memory_map import Gauge, MemoryMap, count_messages, count_tokens, grouped, percentage
 from chatmemory.admin.display.timeline import TimelineEntry, memory_entries
 from chatmemory.capabilities import first
 from chatmemory.conf import default_limit
@@ -162,7 +162,7 @@ class ComparedWindow:
             tokens=conversation.retained_tokens,
             evicted=None,
             cache=cache,
-            read_share="" if share is None else _percent(share),
+            read_share="" if share is None else percentage(share),
         )
 
     @classmethod
@@ -184,7 +184,7 @@ class ComparedWindow:
     @property
     def hit_share(self) -> str:
         """The percentage of the input that could have come from the provider's prompt cache."""
-        return _percent(self.cache.hit_share if self.cache else 0)
+        return percentage(self.cache.hit_share if self.cache else 0)
 
     @property
     def breaks(self) -> str:
@@ -245,10 +245,6 @@ def replayed(conversation: Conversation, windows: Sequence[dict[str, Any]]) -> l
         return [None] * (len(windows) + 1)
     variants: list[Any] = [{name: settings[name] for name in REPLAYED} for settings in windows]
     return [*conversation.memory.replays([None, *variants])]
-
-
-def _percent(share: float) -> str:
-    return gettext("%(percent)s%%") % {"percent": grouped(round(100 * share))}
 
 
 def _by_reason(rows: list[Message]) -> list[tuple[str, str]]:

@@ -69,7 +69,7 @@ with extra("agent-framework"):
 __all__ = ["DjangoHistoryProvider"]
 
 _used: ContextVar[Usage] = ContextVar("chatmemory_agent_framework_used", default=Usage())  # noqa: B039  # it is frozen
-"""What the run used whose messages are saved: Agent Framework passes only the messages."""
+"""The usage of the run whose messages are being saved: Agent Framework passes only the messages."""
 
 
 class DjangoHistoryProvider(HistoryProvider):

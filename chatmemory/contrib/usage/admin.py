@@ -31,13 +31,13 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from chatmemory.admin.display.dashboard import DAYS, MONTHS, PERIODS, Chart, Period
-from chatmemory.admin.display.memory_map import count_tokens, grouped
+from chatmemory.admin.display.memory_map import count_tokens, grouped, percentage
 from chatmemory.admin.display.message import ShownMessage, shown
 from chatmemory.admin.display.passages import read_bounded
 from chatmemory.admin.lists import NO_OWNER, ReadOnlyAdmin, are_limited, conversation_admin
 from chatmemory.admin.views.staff_pages import conversation_or_404, conversation_page, record_read
 from chatmemory.contrib.usage.models import Operation, Status, Usage, day_of, rows_of
-from chatmemory.contrib.usage.sums import Sums, sums
+from chatmemory.contrib.usage.sums import Sums, cached_share, sums
 from chatmemory.core.usage import TOKENS
 from chatmemory.database.reading import chunks
 from chatmemory.models import Conversation
@@ -70,7 +70,7 @@ def _note(row: Usage) -> str:
     if row.input_tokens and row.cache_read_tokens is not None:
         counts = {
             "count": grouped(row.input_tokens),
-            "percent": percent(min(1, row.cache_read_tokens / row.input_tokens)),
+            "percent": percentage(cached_share(row.cache_read_tokens, row.input_tokens)),
         }
         figures.append(gettext("%(count)s tokens in (%(percent)s cached)") % counts)
     elif row.input_tokens is not None:
@@ -80,11 +80,6 @@ def _note(row: Usage) -> str:
     if row.cost is not None:
         figures.append(money(row.cost, row.currency))
     return format_html("<p>{}</p>", format_html_join(" · ", "{}", ((figure,) for figure in figures)))
-
-
-def percent(share: float) -> str:
-    """Return a share as a whole percentage."""
-    return gettext("%(percent)s%%") % {"percent": grouped(round(100 * share))}
 
 
 def amount(cost: Decimal) -> str:
@@ -211,7 +206,7 @@ def _figures(columns: list[Column], one: Sums) -> list[str]:
 
 def _cached(one: Sums) -> str:
     share = None if one.cache_read_tokens is None else one.cached_share
-    return _UNKNOWN if share is None else percent(share)
+    return _UNKNOWN if share is None else percentage(share)
 
 
 def _error(one: Sums) -> str:

@@ -25,6 +25,12 @@ GROUPS: Mapping[str, str] = {
 _COUNTS = (*TOKENS, "estimated_tokens", "compared_tokens")
 
 
+def cached_share(cached: int, tokens: int) -> float:
+    """Return the share of the input that was read from a cache, from 0 to 1."""
+    # A server may report what was read from a cache without the whole input.
+    return min(1.0, cached / tokens)
+
+
 @dataclass(kw_only=True)
 class Sums:
     """The sums of some calls. What no call reported is None."""
@@ -59,8 +65,7 @@ class Sums:
     @property
     def cached_share(self) -> float | None:
         """The share of the input that was read from a cache, from 0 to 1; None if there is no input."""
-        # A server may report what was read from a cache without the whole input.
-        return min(1.0, (self.cache_read_tokens or 0) / self.input_tokens) if self.input_tokens else None
+        return cached_share(self.cache_read_tokens or 0, self.input_tokens) if self.input_tokens else None
 
     @property
     def estimate_error(self) -> float | None:
