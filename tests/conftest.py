@@ -26,7 +26,7 @@ from tests.support.factories import UserFactory
 from tests.support.kept_names import NAMES_ARE_KEPT, reason_to_leave_out
 from tests.support.partitions import partition_messages
 from tests.support.paths import ROOT
-from tests.support.speed import Quick, TooSlow, not_installed
+from tests.support.speed import Everything, Quick, not_installed
 from tests.support.suites import RULES, SUITES, is_run_by, reason_to_leave_out_of
 
 # More would wait for the longest test, and each imports all that the tests do.
@@ -62,7 +62,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if quick:
         config.pluginmanager.register(Quick(config))
     if config.option.all:
-        config.pluginmanager.register(TooSlow(config))
+        config.pluginmanager.register(Everything(config))
 
 
 def pytest_collectstart(collector: pytest.Collector) -> None:

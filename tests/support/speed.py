@@ -19,7 +19,7 @@ from _pytest.terminal import TerminalReporter
 
 from tests.support import budget
 
-__all__ = ["OF_DEV", "Quick", "TooSlow", "not_installed"]
+__all__ = ["OF_DEV", "Everything", "Quick", "not_installed"]
 
 OF_DEV = {
     "agent_framework",
@@ -104,22 +104,32 @@ class Quick:
         terminalreporter.write_line('Everything: pip install -e ".[dev]" && pytest --all')
 
 
-class TooSlow:
-    """Fail the full suite for a test that should be marked ``slow``, or should not.
+class Everything:
+    """Fail the full suite for a file that is left out, and for a test that should be marked ``slow``, or should not.
 
     What counts is processor time, in units of what this processor needs for :func:`_work`: machines differ.
     """
+
+    LEFT_OUT = {"tests/search/test_frameworks_google_adk.py", "tests/search/test_frameworks_harness.py"}
+    """The files that need older packages than others; .ci/run gives each an environment of its own."""
 
     UNMARKED = 0.5
     """Seconds above which a function must be marked."""
     MARKED = 0.1
     """Seconds below which no test of a marked function may stay."""
 
+    ON_THEIR_OWN = {"browser", "npm", "java"}
+    """The marks of tests that run only where they are asked for, however long they take."""
+
     def __init__(self, config: pytest.Config) -> None:
         self.pace = min(_work() for _ in range(5)) / _USUAL
         self.seconds: defaultdict[str, list[float]] = defaultdict(list)
         self.marked: set[str] = set()
         self.problems: list[str] = []
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.skipped and report.nodeid not in self.LEFT_OUT:
+            self.problems.append(f"{report.nodeid} is left out: {report.longrepr}")
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
@@ -131,7 +141,7 @@ class TooSlow:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         for name, value in report.user_properties:
-            if name == "seconds" and report.when == "call":
+            if name == "seconds" and report.when == "call" and not self.ON_THEIR_OWN & {*report.keywords}:
                 function = report.nodeid.partition("[")[0]
                 self.seconds[function].append(value)
                 if "slow" in report.keywords:
@@ -141,13 +151,13 @@ class TooSlow:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if hasattr(session.config, "workerinput"):
             return
-        self.problems = sorted(_problems(self.seconds, self.marked))
+        self.problems += sorted(_problems(self.seconds, self.marked))
         if self.problems and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
         if self.problems:
-            terminalreporter.section("the mark slow", red=True)
+            terminalreporter.section("what the full suite refuses", red=True)
             for problem in self.problems:
                 terminalreporter.write_line(problem)
 
@@ -155,9 +165,9 @@ class TooSlow:
 def _problems(seconds: dict[str, list[float]], marked: Iterable[str]) -> Iterable[str]:
     for function, values in seconds.items():
         if function in marked:
-            if max(values) < TooSlow.MARKED:
+            if max(values) < Everything.MARKED:
                 yield f"{function} takes {max(values):.2f} s at most: remove @pytest.mark.slow"
-        elif max(values) > TooSlow.UNMARKED:
+        elif max(values) > Everything.UNMARKED:
             yield f"{function} takes {max(values):.2f} s of the processor: make it quicker, or add @pytest.mark.slow"
 
 
