@@ -133,9 +133,8 @@ class PageWalk:
             AssertionError: a block failed, or it is neither performed nor named in ``NOT_PERFORMED``.
         """
         typed: list[Block] = []
-        for block in blocks_of(page):
-            if named(block):
-                continue
+        blocks = [block for block in blocks_of(page) if not named(block)]
+        for block in blocks:
             if block.language == "python" and block.file is None:
                 typed.append(block)
                 continue
@@ -149,6 +148,8 @@ class PageWalk:
             else:
                 raise AssertionError(f"{block}: {block.language} without a path; name it in NOT_PERFORMED")
         self._type(typed)
+        if blocks and blocks[-1].file is not None:  # nothing has loaded it yet
+            self.project.run("manage.py", "check")
 
     def shell(self, text: str) -> None:
         """Type into a new shell.
