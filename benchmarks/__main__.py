@@ -10,13 +10,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from benchmarks.contenders import NAMES, OURS
-from benchmarks.machine import describe
-from benchmarks.places import mariadb_parameters
-from benchmarks.ratios import add_ratios, summarise
+from benchmarks.contenders import NAMES
 from benchmarks.report import markdown
+from benchmarks.sections import measure
 from benchmarks.windows import WINDOWS
-from benchmarks.worker import in_worker
 
 _ENGINES = ["sqlite", "postgres"]
 _HISTORIES = [0, 100, 1_000, 10_000, 100_000, 1_000_000]
@@ -47,53 +44,6 @@ def options() -> argparse.Namespace:
     return given
 
 
-def mariadb_answers() -> bool:
-    """Return whether MariaDB can take part, where only chatmemory's statements are measured."""
-    if find_spec("MySQLdb") is None:
-        return False
-    import MySQLdb
-
-    try:
-        MySQLdb.connect(**mariadb_parameters()).close()
-    except MySQLdb.Error:
-        return False
-    return True
-
-
-def measure(given: argparse.Namespace) -> dict[str, Any]:
-    """Measure everything that was asked for."""
-    looked_at = [*given.engines, *(["mariadb"] if not given.skip_statements and mariadb_answers() else [])]
-    results: dict[str, Any] = {"machine": describe(looked_at), "cells": [], "lengths": [], "missing": {}}
-    asked = {name: getattr(given, name) for name in ("windows", "histories", "turns", "warm_up")}
-    for engine in given.engines:
-        if given.only:
-            part = in_worker(engine, "benchmarks.turns.measure_turns", engine=engine, only=given.only, **asked)
-            results["cells"] += part["cells"]
-            results["missing"] |= part["missing"]
-        if OURS in given.only:
-            results["lengths"] += in_worker(engine, "benchmarks.turns.measure_lengths", engine=engine, **asked)
-    add_ratios(results["cells"], results["lengths"])
-    results["summary"] = summarise(results["cells"])
-    if not given.skip_statements:
-        results["statements"] = {
-            engine: in_worker(engine, "benchmarks.statements.measure_statements", engine=engine, windows=given.windows)
-            for engine in looked_at
-        }
-        results["tokenizer"] = in_worker("sqlite", "benchmarks.statements.measure_tokenizer")
-    if not given.skip_http and "postgres" in given.engines:
-        rounds = 30 if given.quick else 200
-        results["http"] = in_worker("postgres", "benchmarks.http.measure_http", engine="postgres", rounds=rounds)
-    if not given.skip_throughput and "postgres" in given.engines:
-        results["throughput"] = in_worker(
-            "postgres",
-            "benchmarks.throughput.measure_throughput",
-            engine="postgres",
-            windows=given.windows,
-            seconds=2 if given.quick else 20,
-        )
-    return results
-
-
 def write(results: dict[str, Any], text: str, folder: Path) -> None:
     """Write the files of a run."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -108,13 +58,15 @@ def write(results: dict[str, Any], text: str, folder: Path) -> None:
 
 
 def main() -> None:
-    """Measure, print and write."""
+    """Measure, print and write; exit with status 1 if a section failed."""
     given = options()
     results = measure(given)
     text = markdown(results)
     print(text)  # noqa: T201
     if given.output:
         write(results, text, given.output)
+    if results["failed"]:
+        sys.exit(1)
 
 
 if sys.argv[1:] and not sys.argv[1].startswith("-"):

@@ -26,15 +26,17 @@ def markdown(results: dict[str, Any]) -> str:
         if "error" in cell:
             where = f"{cell.get('contender', 'chatmemory')}, {cell['engine']}, {cell['window']}, {cell['history']}"
             parts.append(f"**{where} failed**:\n\n```\n{cell['error']}\n```")
-    if "statements" in results:
+    if results.get("statements"):
         parts += ["## What chatmemory asks of the database and the tokenizer", _statements(results["statements"])]
-    if "tokenizer" in results:
+    if results.get("tokenizer"):
         rates = [f"{rate:,.0f} ({name})".replace(",", " ") for name, rate in results["tokenizer"].items()]
         parts.append(f"Tokens counted per second: {', '.join(rates)}.")
-    if "http" in results:
+    if results.get("http"):
         parts += _http(results["http"])
-    if "throughput" in results:
+    if results.get("throughput"):
         parts += ["## Turns by a process on each core, on PostgreSQL", _throughput(results["throughput"])]
+    # The results of other days have no such key.
+    parts += [f"**{name} failed**:\n\n```\n{error}\n```" for name, error in results.get("failed", {}).items()]
     return "\n\n".join(parts) + "\n"
 
 

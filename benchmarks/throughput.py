@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -14,6 +11,7 @@ from benchmarks.filling import new_conversation
 from benchmarks.places import new_place
 from benchmarks.texts import ai_text, user_text
 from benchmarks.windows import WINDOWS
+from benchmarks.worker import in_workers, wait_for_others
 from chatmemory import AiMessage, UserMessage
 from chatmemory.models import Conversation
 
@@ -21,7 +19,6 @@ __all__ = ["measure_throughput", "take_turns"]
 
 _HISTORY = 1_000  # messages: the window is full
 _CONVERSATIONS = 20  # of each process
-_STARTING = 10.0  # seconds, in which all processes are ready
 
 
 def measure_throughput(engine: str, *, windows: list[str], seconds: float) -> dict[str, dict[str, float]]:
@@ -37,11 +34,11 @@ def measure_throughput(engine: str, *, windows: list[str], seconds: float) -> di
     for window in windows:
         with new_place(engine) as place:
             keys = [str(new_conversation(WINDOWS[window], _HISTORY).pk) for _ in range(processes * _CONVERSATIONS)]
-            begin = time.time() + _STARTING
-            answers = [
-                _start(engine, place.database, keys[number::processes], begin, seconds) for number in range(processes)
-            ]
-            done = [json.loads(process.communicate()[0]) for process in answers]
+            done = in_workers(
+                "benchmarks.throughput.take_turns",
+                [{"keys": keys[number::processes], "seconds": seconds} for number in range(processes)],
+                {"CHATMEMORY_BENCHMARK_ENGINE": engine, "CHATMEMORY_BENCHMARK_DATABASE": place.database},
+            )
         turns = sum(part["turns"] for part in done)
         figures[window] = {"turns_per_second": turns / seconds}
         if done[0]["busy"] is not None:
@@ -51,34 +48,19 @@ def measure_throughput(engine: str, *, windows: list[str], seconds: float) -> di
     return figures
 
 
-def _start(engine: str, database: str, keys: list[str], begin: float, seconds: float) -> subprocess.Popen[str]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.worker"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=os.environ | {"CHATMEMORY_BENCHMARK_ENGINE": engine, "CHATMEMORY_BENCHMARK_DATABASE": database},
-        text=True,
-    )
-    assert process.stdin is not None
-    given = {"keys": keys, "begin": begin, "seconds": seconds}
-    process.stdin.write(json.dumps({"call": "benchmarks.throughput.take_turns", "with": given}))
-    process.stdin.close()
-    process.stdin = None  # communicate() would flush it
-    return process
-
-
-def take_turns(keys: list[str], begin: float, seconds: float) -> dict[str, Any]:
-    """Take turns in one process from the moment ``begin`` on.
+def take_turns(keys: list[str], seconds: float, starting: list[int]) -> dict[str, Any]:
+    """Take turns in one process for ``seconds``, side by side with others.
 
     Returns:
         ``turns``; seconds of a core that this process took (``own``) and all processes of the machine (``busy``).
     """
     for key in keys:
         _turn(key, 0)
-    time.sleep(begin - time.time())  # an error if that is over: the processes would not run side by side
+    wait_for_others(starting)
+    end = time.monotonic() + seconds
     own, busy = time.process_time(), _busy()
     turns = 0
-    while time.time() < begin + seconds:
+    while time.monotonic() < end:
         turns += 1
         _turn(keys[turns % len(keys)], turns)
     after = _busy()

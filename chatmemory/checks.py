@@ -323,6 +323,9 @@ def _wrong_path(
     code: str, place: str, path: Any, hint: str, kind: str, holds: Callable[[Any], bool] = callable
 ) -> Iterator[CheckMessage]:
     problem = problem_of_path(path, kind, holds)
+    # An error, although ``migrate`` then makes no tables either. Django does the same for ROOT_URLCONF and
+    # CSRF_FAILURE_VIEW, and ``migrate`` is the only command of many deployments that runs checks: it stops them before
+    # anything has changed, where a warning would be lost in a log, and users would get the error.
     if problem is not None:
         yield Error(f"CHATMEMORY{place}, {path!r}, {problem}.", hint=hint, id=f"chatmemory.{code}")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from tests.support.pages import blocks_of
 from tests.support.paths import ROOT
-from tests.test_docs import blocks
 
 
 def test_a_capability_fills_each_hook() -> None:
@@ -19,7 +19,7 @@ def test_a_capability_fills_each_hook() -> None:
 
 def test_the_page_shows_it_as_it_is() -> None:
     page = ROOT / "docs" / "development.md"
-    shown = [block for block in blocks(page, "python") if "tests.capability" in block]
+    shown = [block.text for block in blocks_of(page, "python") if "tests.capability" in block.text]
     folder = "".join(path.read_text() for path in sorted((ROOT / "tests" / "capability").glob("*.py")))
     assert len(shown) == 2
     for block in shown:

@@ -13,6 +13,8 @@ import pytest
 from anthropic import Anthropic
 from django.apps import apps
 from django.core.checks import run_checks
+from django.core.management import call_command
+from django.core.management.base import SystemCheckError
 from django.test import Client, override_settings
 from google.genai import Client as GeminiClient
 from openai import AsyncOpenAI
@@ -241,6 +243,16 @@ def test_summaries_need_a_summarizer_and_a_mark(settings: Any, given: Any, ids: 
 def test_what_cannot_be_imported_is_one_error(settings: Any) -> None:
     settings.CHATMEMORY = {"ASSISTANT": "nobody.knows", "WINDOW": {"compact_at": 80}, "PERMISSION_CLASSES": []}
     assert [error.id for error in found()] == ["chatmemory.E032"]
+
+
+@pytest.mark.parametrize("command", ["makemigrations", "migrate"])
+@pytest.mark.parametrize("key", ["ASSISTANT", "STAFF_CONVERSATIONS", "SUMMARIZER"])
+def test_a_path_that_leads_nowhere_stops_commands_before_they_change_anything(
+    settings: Any, command: str, key: str
+) -> None:
+    settings.CHATMEMORY = {key: "shop.nobody.wrote_it"}
+    with pytest.raises(SystemCheckError, match=f"'{key}'.*'shop' raises ModuleNotFoundError: No module named 'shop'"):
+        call_command(command, skip_checks=False)
 
 
 def test_an_import_alone_gives_chatmemory_no_tables() -> None:

@@ -30,39 +30,23 @@ from tests.support.agent_framework_client import ScriptedClient
 from tests.support.api import post, url, user_message
 from tests.support.chat_completions import chat_completions
 from tests.support.factories import ConversationFactory, UserFactory
+from tests.support.page_walk import WALKED
+from tests.support.pages import FENCED, PAGES, blocks_of, name_of
 from tests.support.paths import ROOT
 from tests.support.problems import problem_classes
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LINKING_PAGES = sorted({*PAGES, *ROOT.glob("*.md")})
 APPS_WITH_COMMANDS = {
     "chatmemory_distribute": "chatmemory.contrib.citus",
     "chatmemory_index": "chatmemory.contrib.search",
 }
 LANGUAGES = {"console", "css", "html", "java", "js", "json", "jsx", "python", "sh", "sql"}
-FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-FILE = re.compile(r"\s*# ([\w/]+)\.py\n")
-"""The first line of a block that is a whole file."""
 LONG_ENOUGH = 60
 """Characters from which on a sentence is meant to stand on one page only."""
 
 
-def name_of(page: Path) -> str:
-    return page.relative_to(ROOT).as_posix()
-
-
 def text_of(page: Path) -> str:
     return page.read_text(encoding="utf-8")
-
-
-def blocks(page: Path, *languages: str) -> list[str]:
-    """The blocks in ``languages``, each after as many empty lines as it has lines above it in the page."""
-    text = text_of(page)
-    return [
-        "\n" * text.count("\n", 0, found.start(2)) + found[2]
-        for found in FENCED.finditer(text)
-        if found[1] in languages
-    ]
 
 
 every_page = pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -83,13 +67,6 @@ def receivers(monkeypatch: pytest.MonkeyPatch) -> None:
     for signal in vars(signals).values():
         if isinstance(signal, Signal):
             monkeypatch.setattr(signal, "receivers", list(signal.receivers))
-
-
-def check_readme(namespace: dict[str, Any], printed: str, asked: list[Any]) -> None:
-    history = namespace["conversation"].messages.history()
-    assert [row.type for row in history] == ["SYSTEM", "USER", "AI", "USER"]
-    assert len(namespace["messages"]) == 4
-    assert [message["role"] for message in namespace["request"]] == ["system", "user", "assistant", "user"]
 
 
 def check_assistant(namespace: dict[str, Any], printed: str, asked: list[Any]) -> None:
@@ -133,7 +110,6 @@ def add_module(name: str, names: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 
 
 CHECKS: dict[str, Callable[[dict[str, Any], str, list[Any]], None]] = {
-    "README.md": check_readme,
     "docs/assistant.md": check_assistant,
     "docs/frameworks.md": check_frameworks,
     "docs/langchain4j.md": check_langchain4j,
@@ -142,7 +118,10 @@ CHECKS: dict[str, Callable[[dict[str, Any], str, list[Any]], None]] = {
 """What must be true after the blocks of a page, beyond what they assert themselves."""
 
 
-@every_page
+PAGES_TO_EXECUTE = [page for page in PAGES if name_of(page) not in WALKED]
+
+
+@pytest.mark.parametrize("page", PAGES_TO_EXECUTE, ids=name_of)
 @pytest.mark.django_db
 @pytest.mark.usefixtures("receivers")
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # the examples leave their clients to the garbage collector
@@ -150,14 +129,14 @@ def test_the_python_of_a_page_runs(
     page: Path, asked: list[Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     namespace: dict[str, Any] = {}
-    for block in blocks(page, "python"):
-        file = FILE.match(block)
+    for block in blocks_of(page, "python"):
         # A file has only what it imports; what a page shows later goes on from there.
         # Settings are added to those that startproject wrote.
-        names = namespace if not file else {"INSTALLED_APPS": []} if file[1].endswith("settings") else {}
-        exec(compile(block, str(page), "exec"), names)
-        if file:
-            add_module(file[1].replace("/", "."), names, monkeypatch)
+        is_settings = block.file is not None and block.file.endswith("settings.py")
+        names = namespace if block.file is None else {"INSTALLED_APPS": []} if is_settings else {}
+        exec(compile("\n" * (block.line - 1) + block.text, str(page), "exec"), names)
+        if block.file is not None:
+            add_module(block.file.removesuffix(".py").replace("/", "."), names, monkeypatch)
             namespace |= names
     check = CHECKS.get(name_of(page))
     if check is not None:
@@ -167,7 +146,7 @@ def test_the_python_of_a_page_runs(
 
 
 def test_what_is_checked_after_a_page_is_about_a_page() -> None:
-    assert CHECKS.keys() <= set(map(name_of, PAGES))
+    assert CHECKS.keys() <= set(map(name_of, PAGES_TO_EXECUTE))
 
 
 @every_page
@@ -182,7 +161,7 @@ def test_no_block_is_missed(page: Path) -> None:
 
 @every_page
 def test_the_commands_of_a_page_exist_with_their_options(page: Path) -> None:
-    for line in "\n".join(blocks(page, "console", "sh")).splitlines():
+    for line in "".join(block.text for block in blocks_of(page, "console", "sh")).splitlines():
         if line.startswith("python manage.py chatmemory_"):
             name, *arguments = shlex.split(line, comments=True)[2:]
             app = APPS_WITH_COMMANDS.get(name, "chatmemory")
@@ -282,8 +261,8 @@ def test_the_readme_says_what_replays_of_the_samples_say(memory_id: str, setting
 
 @pytest.mark.usefixtures("samples")
 def test_what_the_page_shows_of_the_command_is_what_it_prints() -> None:
-    [block] = blocks(ROOT / "docs" / "windows.md", "console")
-    command, *lines = block.strip().splitlines()
+    [block] = blocks_of(ROOT / "docs" / "windows.md", "console")
+    command, *lines = block.text.strip().splitlines()
     name, *arguments = shlex.split(command.removeprefix("$ python manage.py "))
     out = io.StringIO()
     call_command(name, *arguments, stdout=out, stderr=io.StringIO())
@@ -299,6 +278,6 @@ def test_the_page_has_every_code_of_an_error() -> None:
 
 @pytest.mark.django_db
 def test_the_error_on_the_page_is_what_the_api_answers(api: Client, user: Any) -> None:
-    [block] = blocks(ROOT / "docs" / "rest.md", "json")
+    [block] = blocks_of(ROOT / "docs" / "rest.md", "json")
     messages = {"messages": [user_message("Hello"), user_message("x" * 400_001)]}
-    assert post(api, f"{url(ConversationFactory(owner=user))}messages/", messages).json() == json.loads(block)
+    assert post(api, f"{url(ConversationFactory(owner=user))}messages/", messages).json() == json.loads(block.text)

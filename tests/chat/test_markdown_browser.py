@@ -19,8 +19,8 @@ from tests.support.browser import (  # noqa: F401
     new_page,
     time_stands_still,
 )
+from tests.support.pages import blocks_of
 from tests.support.paths import ROOT
-from tests.test_docs import blocks
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -289,7 +289,7 @@ def test_links_within_the_site_are_followed(answers: Callable[..., Any], live_se
 
 
 def test_a_script_of_the_page_draws_formulas_and_code(answers: Callable[..., Any]) -> None:
-    [script] = [block for block in blocks(ROOT / "docs" / "chat.md", "js") if "chatmemory:math" in block]
+    [script] = [block.text for block in blocks_of(ROOT / "docs" / "chat.md", "js") if "chatmemory:math" in block.text]
     page = answers(permissions=["clipboard-read", "clipboard-write"])
     # In the place of the libraries: they say what they were asked for.
     page.evaluate("""() => {
