@@ -29,15 +29,21 @@ assert [row.text for row in told] == ["You work in a tea shop.", "Hello", "I got
 """
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("sdks")
 def test_the_readme(readme_walk: PageWalk) -> None:  # noqa: F811
     readme_walk.shell(README_WAS_READ)
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("sdks")
 def test_the_tutorial(empty_project: NewProject, tmp_path: Path) -> None:  # noqa: F811
     walk = PageWalk(replace(empty_project, folder=tmp_path))
     walk.perform(ROOT / "docs/tutorial.md", lambda site: take_a_turn(f"{site}/", "You said: Hello"))
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("sdks")
 @pytest.mark.parametrize("page", [page for page, before in WALKED.items() if before])
 def test_a_page_that_goes_on_from_the_readme(page: str, readme_walk: PageWalk, tmp_path: Path) -> None:  # noqa: F811
     walk = readme_walk.continued(tmp_path / "project")
