@@ -24,7 +24,9 @@ from tests.support.cutting import cut_all_others, wait_until_alone
 from tests.support.factories import UserFactory
 from tests.support.kept_names import NAMES_ARE_KEPT, reason_to_leave_out
 from tests.support.partitions import partition_messages
-from tests.support.suites import RULES, SUITES, is_run_by, reason_to_leave_out_of
+from tests.support.suites import SUITES, files_of, is_collected_by, is_run_by
+
+pytest_plugins = ["tests.support.statement_texts"]
 
 # A machine that is shared may be slow at any moment, and that says nothing of a strategy or of what is tested.
 settings.register_profile(
@@ -56,22 +58,19 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--suite", choices=SUITES, help="leave out what tests/support/suites.py names for this suite")
+    parser.addoption("--suite", choices=SUITES, help="run what tests/support/suites.py names for this suite")
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
     if suite := config.option.suite:
-        rules = "; ".join(f"{name}: {reason or 'runs'}" for name, reason in sorted(RULES[suite].items()))
-        return [
-            f"suite {suite}: leaves out the files that ask no database, and what its rules say: {rules or 'nothing'}"
-        ]
+        return [f"suite {suite}: runs {len(files_of(suite))} files, which tests/support/suites.py names"]
     return []
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Import no file that the suite leaves out."""
     suite = config.option.suite
-    return True if suite and reason_to_leave_out_of(suite, collection_path) else None
+    return True if suite and not is_collected_by(suite, collection_path) else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -79,12 +78,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if reason := reason_to_leave_out(item.nodeid.partition("[")[0]):
             item.add_marker(pytest.mark.skip(reason=reason))
-    if suite := config.option.suite:
+    if config.option.suite:
         numbers: Counter[str] = Counter()
         run, left_out = [], []
         for item in items:
-            test, _, parameters = item.nodeid.partition("[")
-            (run if not parameters or is_run_by(suite, numbers[test]) else left_out).append(item)
+            test = item.nodeid.partition("[")[0]
+            (run if is_run_by(test, numbers[test]) else left_out).append(item)
             numbers[test] += 1
         config.hook.pytest_deselected(items=left_out)
         items[:] = run
