@@ -68,6 +68,12 @@ class TestTexts:
             ("SELECT 1 FROM a  WHERE b = 'it''s' AND c=%s LIMIT 21", "SELECT ? FROM a WHERE b = ? AND c=? LIMIT ?"),
             ('SELECT "t1"."id" FROM "t1" WHERE "id" IN (%s, %s, %s)', 'SELECT "t1"."id" FROM "t1" WHERE "id" IN (?)'),
             ("INSERT INTO a VALUES (%s, NULL), (%s, NULL), (%s, NULL)", "INSERT INTO a VALUES (?, NULL)"),
+            ("SELECT a FROM b WHERE (a LIKE %s OR a LIKE %s OR a LIKE %s)", "SELECT a FROM b WHERE (a LIKE ?)"),
+            (
+                "UPDATE a SET b = CASE WHEN c = 1 THEN 2 WHEN c = 3 THEN 4 END",
+                "UPDATE a SET b = CASE WHEN c = ? THEN ? END",
+            ),
+            ("SELECT %s, %s UNION ALL SELECT %s, %s", "SELECT ?"),
             ('RELEASE SAVEPOINT "s140_x3"', "RELEASE SAVEPOINT ?"),
         ],
     )

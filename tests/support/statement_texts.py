@@ -41,7 +41,10 @@ _MOST_KNOWN = 20_000
 _LITERAL = re.compile(r"'(?:[^']|'')*'|(?<![\w\"`.%$])-?\b\d+(?:\.\d+)?\b|%s|%\(\w+\)s")
 _SAVEPOINT = re.compile(r"(SAVEPOINT )\S+")
 _LIST = re.compile(r"\?(?:, \?)+")
-_ROWS = re.compile(r"(\([^()]*\))(?:, \1)+")
+# Rows, conditions, selects of a union, or branches of a CASE, however many.
+_SAID_AGAIN = re.compile(
+    r"(?:(?<=[ (])|^)(.{6,300}?)(?P<by> AND | OR | UNION ALL | UNION |, | )\1(?:(?P=by)\1)*(?=[ ),]|$)"
+)
 
 
 def text_of(sql: str) -> str:
@@ -49,8 +52,7 @@ def text_of(sql: str) -> str:
     text = " ".join(sql.split())
     text = _SAVEPOINT.sub(r"\1?", text)
     text = _LITERAL.sub("?", text)
-    text = _LIST.sub("?", text)
-    return _ROWS.sub(r"\1", text)
+    return _SAID_AGAIN.sub(r"\1", _LIST.sub("?", text))
 
 
 class Record:
@@ -212,7 +214,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if config.option.statements or _is_compared(config):
+    if config.option.statements or (config.getoption("all", default=False) and connection.vendor == "sqlite"):
         statements = Statements()
         config.pluginmanager.register(statements, "statements")
         connection_created.connect(statements.watch)
