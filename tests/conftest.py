@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import os
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,26 +17,18 @@ from django.contrib.contenttypes.models import ContentType
 from django.core.management.commands import flush
 from django.db import DEFAULT_DB_ALIAS, connection
 from django.test import Client
-from hypothesis import HealthCheck, settings
 
+from tests.support import budget
 from tests.support.citus import WORKERS, distributed
 from tests.support.cutting import cut_all_others, wait_until_alone
 from tests.support.factories import UserFactory
 from tests.support.kept_names import NAMES_ARE_KEPT, reason_to_leave_out
 from tests.support.partitions import partition_messages
-from tests.support.suites import SUITES, files_of, is_collected_by, is_run_by
+from tests.support.paths import ROOT
+from tests.support.speed import Quick, TooSlow, not_installed
+from tests.support.suites import SUITES, files_of, is_collected_by, run_by_suites
 
 pytest_plugins = ["tests.support.statement_texts"]
-
-# A machine that is shared may be slow at any moment, and that says nothing of a strategy or of what is tested.
-settings.register_profile(
-    "shared",
-    settings.get_profile(settings.get_current_profile_name()),
-    suppress_health_check=[HealthCheck.too_slow],
-    deadline=None,
-)
-settings.load_profile("shared")
-
 
 # More would wait for the longest test, and each imports all that the tests do.
 MOST_PROCESSES = 8
@@ -50,15 +42,44 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     """
     if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
         return None  # pytest-xdist heeds this, too
-    named = all(Path(argument.split("::")[0]).is_file() for argument in config.args)
-    if named or config.option.capture == "no" or config.option.trace:
+    if _names_files(config) or config.option.capture == "no" or config.option.trace:
         return 0
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return 0 if processors == 1 else min(processors, MOST_PROCESSES)
 
 
+def _names_files(config: pytest.Config) -> bool:
+    return all(Path(argument.split("::")[0]).is_file() for argument in config.args)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--all", action="store_true", help="run everything, and see that what is slow is marked so")
     parser.addoption("--suite", choices=SUITES, help="run what tests/support/suites.py names for this suite")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    quick = not (config.option.all or config.option.suite or _names_files(config))
+    budget.load_profile(quick=quick)
+    if quick:
+        config.pluginmanager.register(Quick(config))
+    if config.option.all:
+        config.pluginmanager.register(TooSlow(config))
+
+
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    """Let each process import another part of the files first.
+
+    pytest compiles a file with its assertions when it is imported, which takes long, and keeps it for the other
+    processes. In the same order, all of them would compile all files.
+    """
+    config = collector.config
+    if not isinstance(collector, pytest.Session) or not hasattr(config, "workerinput") or config.option.suite:
+        return
+    number, count = int(config.workerinput["workerid"].removeprefix("gw")), config.workerinput["workercount"]
+    files = sorted((ROOT / "tests").rglob("test_*.py"))
+    for file in files[number * len(files) // count : (number + 1) * len(files) // count]:
+        with suppress(ImportError, pytest.skip.Exception):  # told when the file is collected
+            importlib.import_module(".".join(file.relative_to(ROOT).with_suffix("").parts))
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -79,14 +100,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if reason := reason_to_leave_out(item.nodeid.partition("[")[0]):
             item.add_marker(pytest.mark.skip(reason=reason))
     if config.option.suite:
-        numbers: Counter[str] = Counter()
-        run, left_out = [], []
-        for item in items:
-            test = item.nodeid.partition("[")[0]
-            (run if is_run_by(test, numbers[test]) else left_out).append(item)
-            numbers[test] += 1
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = run
+        run = run_by_suites(items)
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in run])
+        items[:] = [item for item in items if item.nodeid in run]
 
 
 def pytest_collection_finish() -> None:
@@ -147,6 +163,14 @@ def _height(model: Any) -> int:
     """Return 0 for a table that refers to no other one, and otherwise one more than the highest that it refers to."""
     others = [field.related_model for field in model._meta.concrete_fields if field.is_relation]
     return max((1 + _height(other) for other in others if other is not model), default=0)
+
+
+@pytest.fixture(scope="session")  # so that it comes before what others set up
+def sdks(request: pytest.FixtureRequest) -> None:
+    """What tests import in their functions, or start, of the extra ``dev``."""
+    if missing := not_installed():
+        needed = f"""pip install -e ".[dev]" brings {", ".join(missing)}"""
+        (pytest.fail if request.config.option.all else pytest.skip)(needed)
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ def imported(folder: Path) -> set[str]:
     return {name for name in found if name.startswith("chatmemory.database")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("folder", "most"), [("rest", 7), ("admin", 7), ("assistant", 7), ("contrib", 11), ("transfer", 8)]
 )

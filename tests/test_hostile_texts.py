@@ -62,6 +62,7 @@ def test_a_number_that_could_not_be_read_again_is_refused(digits):
         to_columns(CustomMessage({"x": Decimal(digits)}))
 
 
+@pytest.mark.slow
 def test_parallel_calls_of_any_number_find_their_results():
     count = 3_000
     calls = [ToolExecutionRequest(f"c{number}", f"f{number % 3}", "{}") for number in range(count)]
@@ -115,6 +116,7 @@ class TestAdmin:
         assert sum(characters) < 1_000
         assert len(page.content) < 50_000
 
+    @pytest.mark.slow
     def test_a_timeline_of_long_messages_reads_what_it_shows(self, admin_client: Client, characters):
         conversation = ConversationFactory(limit=10**9)
         for number in range(5):
@@ -128,6 +130,7 @@ class TestAdmin:
         assert "Hm" in page
         assert page.count(">Nr. 4<") == 5
 
+    @pytest.mark.slow
     def test_a_long_message_is_shown_whole_on_demand(self, admin_client: Client):
         conversation = ConversationFactory(limit=10**9)
         for _ in range(3):
@@ -136,6 +139,7 @@ class TestAdmin:
         page = admin_client.get(address).content.decode()
         assert page.count("y" * LONG) == 1
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("page", ["memory/", "window/?1-window=tokens&1-limit=9"])
     def test_a_memory_that_is_too_long_is_not_read(self, admin_client: Client, characters, page):
         conversation = ConversationFactory(limit=10**9)

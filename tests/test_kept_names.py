@@ -9,6 +9,7 @@ import pytest
 from tests.support.kept_names import ON_ONE_SERVER_ONLY, WITHOUT_NAMES_ONLY
 
 
+@pytest.mark.usefixtures("sdks")
 @pytest.mark.parametrize("name", [*WITHOUT_NAMES_ONLY, *ON_ONE_SERVER_ONLY])
 def test_whatever_is_left_out_is_there(name: str) -> None:
     file, *path = name.split("::")

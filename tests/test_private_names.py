@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 import chatmemory
 
 ROOT = Path(chatmemory.__file__).parent
@@ -16,6 +18,7 @@ PRIVATE = re.compile(
 USERS = {"core/asynchronous.py", "database/connections.py"}
 
 
+@pytest.mark.slow
 def test_few_modules_use_private_names() -> None:
     found = {str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py") if PRIVATE.search(path.read_text())}
     assert found == USERS

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from django.contrib.auth.models import User
 from django.db import connection
@@ -19,7 +22,7 @@ from tests.support.suites import (
     files_of,
     is_collected_by,
     is_in,
-    is_run_by,
+    run_by_suites,
 )
 from tests.tools.choose_suites import choose
 
@@ -57,8 +60,10 @@ def test_a_suite_collects_its_files_and_their_folders() -> None:
 
 
 def test_of_many_parameters_a_suite_runs_some() -> None:
-    assert [number for number in range(11) if is_run_by("tests/test_docs.py::test", number)] == [0, 1, 5, 10]
-    assert not is_run_by(next(iter(RUN_ONCE)), 0)
+    items: Any = [SimpleNamespace(nodeid=f"tests/test_docs.py::test[{number}]") for number in range(11)]
+    assert run_by_suites(items) == {f"tests/test_docs.py::test[{number}]" for number in (0, 1, 5, 10)}
+    dear: Any = [SimpleNamespace(nodeid=test) for test in RUN_ONCE]
+    assert run_by_suites(dear) == set()
 
 
 class TestTexts:

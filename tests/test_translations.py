@@ -106,11 +106,13 @@ def test_the_search_finds_what_is_marked() -> None:
     assert len(set(marked_in_template(template))) == 4
 
 
+@pytest.mark.slow
 def test_every_string_is_there_and_no_other(folder: Path, catalogue: Catalogue) -> None:
     written = [entry.key for entry in entries(folder / "django.po")[1:]]
     assert written == list(catalogue.marked), "run python -m tests.tools.write_translations"
 
 
+@pytest.mark.slow
 def test_no_string_is_there_with_and_without_a_plural(catalogue: Catalogue) -> None:
     keys = [(context, message) for context, message, _plural in catalogue.marked]
     assert [key for key in keys if keys.count(key) > 1] == [], "compilemessages refuses the file"
@@ -201,6 +203,7 @@ def english(locale: str) -> list[tuple[str, re.Pattern[str]]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", LOCALES)
 @pytest.mark.parametrize(
     ("action", "query", "message"),
@@ -251,6 +254,7 @@ def test_pages_speak_the_language(
             assert translation.gettext(message) in shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", LOCALES)
 def test_pages_about_summaries_speak_the_language(admin_client: Client, settings: Any, language: str) -> None:
     settings.LANGUAGE_CODE = language
@@ -281,6 +285,7 @@ def test_pages_about_summaries_speak_the_language(admin_client: Client, settings
         assert [said for said, pattern in english(LOCALES[language]) if pattern.search(shown)] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", LOCALES)
 def test_what_was_done_is_said_in_the_language(
     admin_client: Client, settings: Any, conversation: Conversation, language: str

@@ -97,6 +97,7 @@ class TestTheModelFails:
         """
         nothing_changes(talk, lambda *_: " \n", UnusableSummaryError)
 
+    @pytest.mark.slow
     def test_a_failure_after_a_summary_keeps_that_one(self, talk: Conversation) -> None:
         """openclaw/openclaw#120663: where there was nothing to summarise, a form without contents took the place of
         the summary before: in 77 of 164 compactions.
@@ -175,6 +176,7 @@ class TestTheRange:
         assert short(plan.messages) == ["read", "reading", "long", "done"]
         assert plan.previous == "sum"
 
+    @pytest.mark.slow
     def test_no_limit_deletes_the_rest(self) -> None:
         """langchain-ai/deepagentsjs#621: what was summarised was cut to its last 4,000 tokens; all before was in no
         summary, and the file that should have it was not written.
@@ -186,6 +188,7 @@ class TestTheRange:
         assert plan is not None
         assert short(plan.messages) == [f"{kind}{number}" for number in range(199) for kind in "qa"]
 
+    @pytest.mark.slow
     def test_what_leaves_after_the_first_summary_is_summarised_too(self, talk: Conversation) -> None:
         """RedWoodOG/Hermes-Desktop#3: after the first summary nothing reached the conditions of a second one, and what
         left was in none.
@@ -295,6 +298,7 @@ class TestMeanwhile:
 
 
 class TestAfterwards:
+    @pytest.mark.slow
     def test_superseded_summaries_stay_and_the_past_can_be_rebuilt(self, talk: Conversation) -> None:
         """anthropics/claude-code#92347: earlier summaries were dropped, and with them all that only they told.
         NousResearch/hermes-agent#81258: after a compaction there was no way back to what the model had had.
@@ -317,6 +321,7 @@ class TestAfterwards:
         assert memory(again) == ["rules", "[sum]", "q5", "a5"]
         assert short([row.message for row in again.messages.retained()]) == memory(again)
 
+    @pytest.mark.slow
     def test_a_summary_is_made_of_what_is_new(self, talk: Conversation) -> None:
         """FlowiseAI/Flowise#5873: each summary was made of all messages ever said, until no model could read them."""
         sizes = []
@@ -373,6 +378,7 @@ class TestTheModelsAnswer:
         model = Recording(AiMessage("", thinking="They said much, so I could write"))
         nothing_changes(talk, ChatModelSummarizer(model), UnusableSummaryError)
 
+    @pytest.mark.slow
     def test_everything_that_was_said_reaches_the_model(self) -> None:
         """langchain-ai/deepagentsjs#621: the model got the last 4,000 tokens of what its summary stood for."""
         conversation = Conversation.objects.create(limit=2000)

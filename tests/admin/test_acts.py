@@ -171,6 +171,7 @@ class TestClearingSeveral:
         shown = words(asked.content.decode())
         assert "The memory of 1 conversation will be cleared. 1 message will be evicted." in shown
 
+    @pytest.mark.slow
     def test_empty_memories_cost_nothing_and_are_not_logged(self, admin_client):
         made = Conversation.objects.bulk_create([Conversation(memory_id=f"c{number}") for number in range(50)])
         with CaptureQueriesContext(connection) as captured:
@@ -180,6 +181,7 @@ class TestClearingSeveral:
         asked = admin_client.post(LIST, selected("clear_memories", *made), follow=True)
         assert "There is nothing to clear" in words(asked.content.decode())
 
+    @pytest.mark.slow
     def test_all_that_a_search_finds(self, admin_client, conversation):  # noqa: F811
         made = [ConversationFactory(title=f"Found {number}") for number in range(101)]  # more than a page
         for found in made:
@@ -309,6 +311,7 @@ class TestErasing:
                 admin_client.post(address, data)
         assert conversation.messages.count() == 6
 
+    @pytest.mark.slow
     def test_all_that_a_search_finds(self, admin_client, conversation):  # noqa: F811
         made = [ConversationFactory(title=f"Found {number}") for number in range(25)]
         made[3].memory.add(UserMessage("x"))
@@ -405,6 +408,7 @@ class TestExport:
         entries = LogEntry.objects.values_list("object_id", "change_message")
         assert set(entries) == {(str(found.pk), "Exported as JSON lines.") for found in (conversation, other)}
 
+    @pytest.mark.slow
     def test_several_cost_few_statements(self, admin_client):
         Conversation.objects.bulk_create([Conversation(memory_id=f"c{number}") for number in range(60)])
         chosen = selected("export_selected", Conversation.objects.first(), select_across="1")

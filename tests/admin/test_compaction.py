@@ -148,6 +148,7 @@ class TestSummarisingNow:
         assert "question" not in shown
         assert not conversation.messages.filter(origin=Origin.SUMMARY).exists()
 
+    @pytest.mark.slow
     def test_makes_a_summary_that_is_shown_and_logged(self, admin_client, conversation, summarizer) -> None:
         tokens = conversation.memory.plan_compaction().tokens
         done = confirm(admin_client, conversation)
@@ -157,6 +158,7 @@ class TestSummarisingNow:
         assert logged() == [said]
         assert [row.position for row in conversation.messages.retained()] == [0, 13, 9, 10, 11, 12]
 
+    @pytest.mark.slow
     def test_keeps_as_much_as_was_asked_for(self, admin_client, conversation, summarizer) -> None:
         assert "Messages 1 – 10" in ask(admin_client, conversation, "?keep=0")
         confirm(admin_client, conversation, keep="0", seen="1-10")
@@ -205,12 +207,14 @@ class TestSummarisingNow:
         shown = ask(admin_client, conversation)
         assert "Nothing can be summarised, because a message cannot be read: message 6" in shown
 
+    @pytest.mark.slow
     def test_it_needs_a_permission_of_its_own(self, staff, conversation, summarizer) -> None:
         client = staff("view_conversation", "change_conversation", "read_message_text")
         assert "Summarise now" not in html(client, page(conversation))
         assert client.get(page(conversation, "compact")).status_code == 403
         assert client.post(page(conversation, "compact"), {"keep": "50", "seen": "1-8"}).status_code == 403
 
+    @pytest.mark.slow
     def test_who_has_it_need_not_read_nor_change(self, staff, conversation, summarizer) -> None:
         client = staff("view_conversation", "compact_conversation")
         assert "Summarise now" in html(client, page(conversation))
@@ -223,6 +227,7 @@ class TestSummarisingNow:
         gone = reverse("admin:chatmemory_conversation_compact", args=["01900000-0000-7000-8000-000000000000"])
         assert admin_client.get(gone).status_code == 404
 
+    @pytest.mark.slow
     def test_while_another_makes_one_it_says_so(self, admin_client, conversation, summarizer) -> None:
         summarizer("two_at_once")
         two_at_once.other = admin_client, page(conversation, "compact")  # type: ignore[attr-defined]
@@ -231,6 +236,7 @@ class TestSummarisingNow:
         assert "Yes, summarise them" not in two_at_once.seen  # type: ignore[attr-defined]
         assert summary_of(conversation).covers_to == 8
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("name", "told"),
         [("failing_wordless", "WordlessError: without a text"), ("failing_in_halves", r"ValueError: \ud800")],
@@ -248,6 +254,7 @@ class TestSummarisingNow:
 
 
 class TestFailures:
+    @pytest.mark.slow
     def test_a_failure_changes_nothing_and_is_shown(self, admin_client, conversation, summarizer) -> None:
         summarizer("failing")
         before = conversation.version
@@ -263,6 +270,7 @@ class TestFailures:
         confirm(admin_client, conversation)
         assert "2 attempts at a summary failed" in words(html(admin_client, page(conversation)))
 
+    @pytest.mark.slow
     def test_the_log_has_no_title_that_was_erased_while_the_model_worked(
         self, admin_client, conversation, summarizer
     ) -> None:
@@ -282,6 +290,7 @@ class TestFailures:
         assert admin_client.post(address, {"seen": seen[1] if seen else ""}).status_code == 404
         assert not Compaction.objects.exists()
 
+    @pytest.mark.slow
     def test_its_words_are_for_those_who_may_read_texts(self, staff, conversation, summarizer) -> None:
         summarizer("failing")
         client = staff("view_conversation", "compact_conversation")
@@ -289,12 +298,14 @@ class TestFailures:
             assert "TimeoutError" in shown
             assert "plantedWord" not in shown
 
+    @pytest.mark.slow
     def test_a_pause_that_is_over_is_told(self, admin_client, conversation, summarizer) -> None:
         summarizer("failing")
         confirm(admin_client, conversation)
         Compaction.objects.update(retry_at=timezone.now() - timezone.timedelta(minutes=1))
         assert "The pause is over" in words(html(admin_client, page(conversation)))
 
+    @pytest.mark.slow
     def test_a_success_forgets_it(self, admin_client, conversation, summarizer) -> None:
         summarizer("failing")
         confirm(admin_client, conversation)
@@ -304,6 +315,7 @@ class TestFailures:
 
 
 class TestOnTheTimeline:
+    @pytest.mark.slow
     def test_a_summary_says_what_it_stands_for(self, admin_client, conversation) -> None:
         conversation.memory.compact(shortest)
         shown = html(admin_client, page(conversation) + "?view=history")
@@ -316,6 +328,7 @@ class TestOnTheTimeline:
         assert "number 2 in the memory" in said
         assert "running total" in card(shown, 12)  # a summary does not change the order of the others
 
+    @pytest.mark.slow
     def test_an_evicted_message_leads_to_its_summary(self, admin_client, conversation) -> None:
         conversation.memory.compact(shortest)
         shown = html(admin_client, page(conversation))
@@ -327,6 +340,7 @@ class TestOnTheTimeline:
             assert "in no summary" not in text
         assert '<a href="?position=13#message-13">message 13 is the summary</a>' in shown
 
+    @pytest.mark.slow
     def test_of_many_only_the_newest_have_cards(self, admin_client, conversation) -> None:
         for number in range(6, 30):
             conversation.memory.add(*turn(number))
@@ -338,6 +352,7 @@ class TestOnTheTimeline:
             assert len(captured) <= 44
         assert "Covers messages 1–" in words(shown)
 
+    @pytest.mark.slow
     def test_a_superseded_summary_keeps_its_card(self, admin_client, conversation) -> None:
         conversation.memory.compact(shortest)
         for number in range(6, 10):
@@ -351,6 +366,7 @@ class TestOnTheTimeline:
         assert f"message {older.position} is the summary" in card(shown, 1)  # the first that took it in
         assert f"message {newer.position} is the summary" in card(shown, 9)
 
+    @pytest.mark.slow
     def test_what_was_pinned_at_that_time_is_in_no_summary(self, admin_client, conversation) -> None:
         conversation.memory.pin(7)
         conversation.memory.compact(shortest)
@@ -370,6 +386,7 @@ class TestOnTheTimeline:
         assert "question" not in shown
         assert SHORT not in shown
 
+    @pytest.mark.slow
     def test_many_messages_are_neither_listed_nor_counted(self, admin_client, conversation, monkeypatch) -> None:
         conversation.memory.set_window(window="tokens", limit=100_000)
         for number in range(6, 40):
@@ -398,6 +415,7 @@ class TestOnTheTimeline:
         assert "The messages that it covers were not kept." in said
         assert "turn" not in said
 
+    @pytest.mark.slow
     def test_its_queries_do_not_grow_with_the_history(self, admin_client, conversation) -> None:
         def queries() -> int:
             with CaptureQueriesContext(connection) as captured:
@@ -413,6 +431,7 @@ class TestOnTheTimeline:
 
 
 class TestWhatIsInNoSummary:
+    @pytest.mark.slow
     def test_is_marked_and_found(self, admin_client, conversation) -> None:
         shown = html(admin_client, page(conversation) + "?view=history")
         assert "in no summary" in card(shown, 1)
@@ -447,6 +466,7 @@ class TestWhatIsInNoSummary:
 
 
 class TestTheSetting:
+    @pytest.mark.slow
     def test_is_changed_and_logged(self, admin_client, conversation) -> None:
         wanted = {"1-window": "messages", "1-limit": "9", "1-compact_at": "70"}
         shown = html(admin_client, page(conversation, "window") + "?1-window=messages&1-limit=9&1-compact_at=70")
@@ -477,6 +497,7 @@ class TestTheSetting:
         assert "errorlist" in html(admin_client, address)
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_no_transaction_is_open_while_the_model_works(admin_client, conversation, summarizer, monkeypatch) -> None:
     summarizer("outside_of_transactions")

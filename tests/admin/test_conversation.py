@@ -118,6 +118,7 @@ class TestList:
         shown = words(html(admin_client, LIST))
         assert "untitled-1 no owner 0 of 1,200 tokens 0 0" in shown
 
+    @pytest.mark.slow
     def test_its_queries_do_not_grow_with_the_conversations(self, admin_client, conversation):
         html(admin_client, LIST)  # a process reads the content types once
         with CaptureQueriesContext(connection) as before:
@@ -318,6 +319,7 @@ class TestWhatTheModelSaw:
         shown = words(html(admin_client, self.address(conversation, "?message=3")))
         assert "The memory at version 2 4 messages" in shown
 
+    @pytest.mark.slow
     def test_now_by_default_and_when_the_question_is_wrong(self, admin_client, conversation):
         for query in ("", "?version=99", "?version=x", "?message=99", "?message=-1", f"?version={'9' * 5000}"):
             shown = words(html(admin_client, self.address(conversation, query)))
@@ -448,6 +450,7 @@ class TestPermissions:
         assert client.get(LIST).status_code == 403
         assert client.get(page(conversation, action)).status_code == 403
 
+    @pytest.mark.slow
     def test_viewing_shows_shapes_and_reasons_but_no_words(self, staff, conversation):
         client = staff("view_conversation")
         for address in (

@@ -65,6 +65,7 @@ def test_it_is_on_the_page_of_the_app(admin_client: Client) -> None:
     assert len(re.findall(r'<th scope="row">[A-Z][a-z]', page)) >= 30
 
 
+@pytest.mark.slow
 def test_charts_say_how_high_and_how_long_they_are(admin_client: Client) -> None:
     ConversationFactory().memory.add(*(UserMessage("hello") for _ in range(1200)))
     shown = words(admin_client.get(PAGE).content.decode())

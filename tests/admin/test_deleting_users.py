@@ -14,11 +14,10 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from chatmemory import UserMessage
-from chatmemory.contrib.langgraph.models import ChannelValue, Namespace
 from chatmemory.models import Conversation, IdempotencyKey, Message
 from tests.support.factories import ConversationFactory, UserFactory
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("sdks")]  # for the tables of langgraph
 
 User = get_user_model()
 FEW, MANY = 10, 2000
@@ -38,7 +37,14 @@ def may_delete():
     return sign_in
 
 
+def langgraph_models():
+    from chatmemory.contrib.langgraph.models import ChannelValue, Namespace
+
+    return Namespace, ChannelValue
+
+
 def talker(messages):
+    Namespace, ChannelValue = langgraph_models()
     user = UserFactory()
     conversation = ConversationFactory(owner=user)
     conversation.memory.add(*[UserMessage(f"Message {number}") for number in range(messages)])
@@ -59,7 +65,7 @@ def address(user):
 
 
 def everything():
-    return [model.objects.count() for model in (Conversation, Message, IdempotencyKey, Namespace, ChannelValue)]
+    return [model.objects.count() for model in (Conversation, Message, IdempotencyKey, *langgraph_models())]
 
 
 class Instances(Counter):
@@ -89,6 +95,7 @@ def asked(client, user):
     return page.content.decode(), len(statements), instances
 
 
+@pytest.mark.slow
 def test_the_page_takes_no_longer_for_many_messages(may_delete):
     client = may_delete("delete_user", "delete_conversation")
     few, statements_of_few, instances_of_few = asked(client, talker(FEW))

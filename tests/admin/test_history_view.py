@@ -45,6 +45,7 @@ def bounds(made: Conversation, query: str = "") -> tuple[int, int]:
 
 
 class TestPages:
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("query", "first", "last"),
         [
@@ -82,6 +83,7 @@ class TestPages:
                 shown
             }
 
+    @pytest.mark.slow
     def test_earlier_and_later_turn_the_pages(self, admin_client: Client) -> None:
         made = ConversationFactory(window="messages", limit=500)
         made.memory.add(*(UserMessage("m") for _ in range(60)), *call(5), *(UserMessage("m") for _ in range(100)))
@@ -101,6 +103,7 @@ class TestPages:
 
 
 class TestGettingAbout:
+    @pytest.mark.slow
     def test_the_memory_is_one_link_away_and_so_is_everything_said(
         self, admin_client: Client, long: Conversation
     ) -> None:
@@ -112,12 +115,14 @@ class TestGettingAbout:
             assert f'href="{page(long)}"' in switch[0]
             assert 'href="?view=history"' in switch[0]
 
+    @pytest.mark.slow
     def test_where_the_memory_begins_is_marked_and_linked(self, admin_client: Client, long: Conversation) -> None:
         shown = html(admin_client, page(long) + "?view=history")
         assert "m229." in timeline(shown).partition("The memory begins here")[0]
         assert 'href="?position=230#memory-begins"' in shown
         assert "The memory begins here" not in timeline(html(admin_client, page(long) + "?position=0"))
 
+    @pytest.mark.slow
     def test_the_first_evicted_is_a_jump_away(self, admin_client: Client, long: Conversation) -> None:
         assert 'href="?go=first-evicted"' in html(admin_client, page(long) + "?view=history")
         assert admin_client.get(page(long) + "?go=first-evicted")["Location"].endswith("?position=0#message-0")
@@ -125,6 +130,7 @@ class TestGettingAbout:
     def test_a_jump_tells_nothing_to_those_who_may_not_look(self, staff: Any, long: Conversation) -> None:
         assert staff("view_message").get(page(long) + "?go=first-evicted").status_code == 403
 
+    @pytest.mark.slow
     def test_latest_is_the_last_page(self, admin_client: Client, long: Conversation) -> None:
         shown = html(admin_client, page(long) + "?position=0")
         assert re.search(r'href="\?position=249#message-249">Latest<', shown)
@@ -137,6 +143,7 @@ class TestGettingAbout:
         assert not {"Earlier", "Later", "Beginning", "Latest"} & set(shown.split())
         assert "Go to position" not in shown
 
+    @pytest.mark.slow
     def test_a_cleared_memory_is_said_to_be_empty(self, admin_client: Client, long: Conversation) -> None:
         long.memory.clear()
         shown = timeline(html(admin_client, page(long) + "?view=history"))
@@ -144,11 +151,13 @@ class TestGettingAbout:
 
 
 class TestStrip:
+    @pytest.mark.slow
     def test_it_has_a_bar_for_each_message(self, admin_client: Client, long: Conversation) -> None:
         shown = html(admin_client, page(long))
         assert 'href="?position=240#message-240"' in shown
         assert "The last 100 of 250 messages: one bar per message" in words(shown)
 
+    @pytest.mark.slow
     def test_numbers_in_addresses_and_drawings_are_not_localised(self, admin_client: Client, settings: Any) -> None:
         settings.USE_THOUSAND_SEPARATOR = True
         made = ConversationFactory(window="messages", limit=5)

@@ -138,6 +138,7 @@ class TestFoundInConversations:
         assert re.findall('href="(.*?)"', shown) == [f"{change}?position={n}#message-{n}" for n in (4, 2)]
         assert "<mark>question</mark> 2" in shown
 
+    @pytest.mark.slow
     def test_are_one_or_more(self, admin_client: Client, conversation: Conversation) -> None:
         assert "1 message matches" in plain(found(admin_client, '"question 1"')[0])
         conversation.memory.add(*(UserMessage(f"tea {number}") for number in range(10)))
@@ -176,6 +177,7 @@ class TestFoundInConversations:
         assert "column-found" not in shown
         assert found(client, "question") == []
 
+    @pytest.mark.slow
     def test_cost_the_same_statements_however_many(self, admin_client: Client, conversation: Conversation) -> None:
         def statements() -> int:
             with CaptureQueriesContext(connection) as captured:
@@ -355,6 +357,7 @@ class TestOwners:
         made.memory.add(UserMessage("said by nobody"))
         return made
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("address", [CONVERSATIONS, MESSAGES])
     def test_are_links_to_what_is_theirs(
         self, admin_client: Client, conversation: Conversation, nobodys: Conversation, address: str
@@ -429,6 +432,7 @@ class TestPagesOfRows:
             for n in range(130)
         )
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("order", ["", "1", "-1", "3", "5", "-5", "6", "-6", "7", "-6.1"])
     def test_have_each_row_once_and_in_its_order(self, admin_client: Client, many: None, order: str) -> None:
         pages = [names(admin_client, f"{CONVERSATIONS}?o={order}&p={number}") for number in (1, 2)]
@@ -448,6 +452,7 @@ class TestPagesOfRows:
             values = [keys[part.strip("-")](rows[name]) for name in shown]
             assert values == sorted(values, reverse=part.startswith("-") or not part)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("most", "links"), [(130, 5), (129, 2)])
     def test_are_sorted_by_an_index_alone_where_they_are_too_many(
         self, admin_client: Client, many: None, monkeypatch: pytest.MonkeyPatch, most: int, links: int
@@ -460,11 +465,13 @@ class TestPagesOfRows:
         assert names(admin_client, f"{CONVERSATIONS}?o=5") != newest
         assert len(re.findall(r'<th[^>]*class="[^"]*\bsortable\b', html(admin_client, CONVERSATIONS))) == links
 
+    @pytest.mark.slow
     def test_are_counted_when_they_were_chosen(self, admin_client: Client, many: None) -> None:
         assert "130 results" not in plain(html(admin_client, CONVERSATIONS))
         assert "130 results" in plain(html(admin_client, f"{CONVERSATIONS}?window__exact=messages"))
         assert "1 result (Show all)" in plain(html(admin_client, f"{CONVERSATIONS}?q=m007"))
 
+    @pytest.mark.slow
     def test_are_found_by_their_keys(self, admin_client: Client, many: None) -> None:
         """A database that sorted whole rows would read them all."""
         with CaptureQueriesContext(connection) as captured:
@@ -475,6 +482,7 @@ class TestPagesOfRows:
         assert sorting
         assert not any("memory_id" in sql or "JOIN" in sql for sql in sorting)
 
+    @pytest.mark.slow
     @pytest.mark.skipif(connection.vendor != "sqlite", reason="the others choose by how many rows there are")
     @pytest.mark.parametrize(
         "query", ["", "p=2", "o=-5", "o=6", "window__exact=messages", "fullness=low", "evicted=yes", "evicted=no&o=-6"]

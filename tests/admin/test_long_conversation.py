@@ -37,6 +37,7 @@ def added_at_once(django_db_setup: None, django_db_blocker: Any) -> Iterator[lis
         yield made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", _QUERIES)
 def test_a_long_conversation_takes_as_many_statements_as_a_short_one(
     admin_client: Any, query: str, by_size: dict[int, Conversation], django_assert_num_queries: Any
@@ -49,6 +50,7 @@ def test_a_long_conversation_takes_as_many_statements_as_a_short_one(
             _open(admin_client, by_size[size], query)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", _QUERIES)
 def test_messages_added_at_once_take_two_statements_more_at_most(
     admin_client: Any, query: str, added_at_once: list[Conversation]
@@ -63,6 +65,7 @@ def test_messages_added_at_once_take_two_statements_more_at_most(
     assert max(counts) - min(counts) <= 2
 
 
+@pytest.mark.slow
 def test_what_came_long_after_a_message_left_it_is_found(admin_client: Any) -> None:
     conversation = conversation_of(2_000)
     conversation.messages.filter(position=5).update(evicted_in=1_950)
@@ -70,6 +73,7 @@ def test_what_came_long_after_a_message_left_it_is_found(admin_client: Any) -> N
     assert "pushed out by message 1949" in page
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="only SQLite says how many steps a query took")
 @pytest.mark.parametrize("query", _QUERIES)
 def test_a_long_conversation_costs_the_database_what_a_short_one_does(

@@ -107,6 +107,7 @@ class TestNow:
         shown = now(html(admin_client, page(said(2, window="messages", limit=2))))
         assert not re.search("Always first|Pinned|In order", shown)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("count", "left_out"), [(200, 0), (201, 1), (230, 30)])
     def test_is_whole_up_to_two_hundred_messages(self, admin_client: Client, count: int, left_out: int) -> None:
         made = ConversationFactory(window="messages", limit=500)
@@ -119,6 +120,7 @@ class TestNow:
             assert f"The first {left_out} message" in now(shown)
             assert 'href="?position=0#message-0"' in shown
 
+    @pytest.mark.slow
     def test_of_a_large_one_the_first_the_pinned_and_the_newest_are_shown(self, admin_client: Client) -> None:
         made = ConversationFactory(window="messages", limit=500)
         made.memory.add(SystemMessage("rules."), *(UserMessage(f"m{number}.") for number in range(250)))
@@ -128,6 +130,7 @@ class TestNow:
         assert found == ["rules.", "m4.", *(f"m{number}." for number in range(50, 250))]
         assert "The first 49 messages of the memory are not shown." in shown
 
+    @pytest.mark.slow
     def test_a_message_of_a_large_one_that_is_merely_first_is_left_out(self, admin_client: Client) -> None:
         made = ConversationFactory(window="messages", limit=500)
         made.memory.add(*(UserMessage(f"m{number}.") for number in range(250)))
@@ -149,6 +152,7 @@ class TestEmptyMemory:
         assert "Read everything said" in now(shown)
         assert groups(shown) == ["3 messages, the memory was cleared"]
 
+    @pytest.mark.slow
     def test_that_was_cleared_has_bars_of_what_left_last(self, admin_client: Client) -> None:
         made = ConversationFactory(window="messages", limit=200)
         made.memory.add(*(UserMessage("m") for _ in range(130)))
@@ -262,6 +266,7 @@ class TestEvictedLast:
         assert "… and 4 more in Everything said" in section(shown, "chatmemory-evicted-last")
         assert 'href="?position=4#message-4"' in shown
 
+    @pytest.mark.slow
     def test_of_very_many_the_last_sixty_are_shown(self, admin_client: Client) -> None:
         made = ConversationFactory(window="messages", limit=500)
         made.memory.add(*(UserMessage(f"m{number}.") for number in range(300)))
@@ -270,6 +275,7 @@ class TestEvictedLast:
         assert groups(shown) == ["60 or more messages, the memory was cleared"]
         assert "… and 240 more in Everything said" in section(shown, "chatmemory-evicted-last")
 
+    @pytest.mark.slow
     def test_exactly_sixty_are_exactly_sixty(self, admin_client: Client) -> None:
         made = ConversationFactory(window="messages", limit=500)
         made.memory.add(*(UserMessage(f"m{number}.") for number in range(60)))
@@ -280,6 +286,7 @@ class TestEvictedLast:
         shown = html(admin_client, page(said(8, window="messages", limit=3)))
         assert positions(shown) == ["4", "0–3"]
 
+    @pytest.mark.slow
     def test_the_positions_are_said_also_where_more_may_have_left(self, admin_client: Client) -> None:
         made = ConversationFactory(window="messages", limit=500)
         made.memory.add(*(UserMessage(f"m{number}.") for number in range(300)))
@@ -373,6 +380,7 @@ class TestWords:
         html(admin_client, page(made))
         assert LogEntry.objects.filter(object_id=str(made.pk)).count() == 1
 
+    @pytest.mark.slow
     def test_so_is_reading_the_strip_of_a_page_whose_messages_were_not_kept(
         self, admin_client: Client, settings: Any
     ) -> None:
@@ -389,6 +397,7 @@ class TestWords:
         assert not LogEntry.objects.exists()
 
 
+@pytest.mark.slow
 def test_the_statements_are_few_for_any_memory(admin_client: Client) -> None:
     for size in (30, 190, 300):
         made = ConversationFactory(window="messages", limit=size)

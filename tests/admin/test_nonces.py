@@ -40,6 +40,7 @@ def tags(client: Client) -> dict[str, list[str]]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("with_nonces")
 def test_each_has_the_nonce_where_djangos_own_have_it(admin_client: Client) -> None:
     expected = django.VERSION >= (6, 1)
@@ -49,5 +50,6 @@ def test_each_has_the_nonce_where_djangos_own_have_it(admin_client: Client) -> N
         assert [tag for tag in found if ('nonce="n0nce"' in tag) != expected] == [], address
 
 
+@pytest.mark.slow
 def test_none_has_one_without_such_a_policy(admin_client: Client) -> None:
     assert [tag for found in tags(admin_client).values() for tag in found if "nonce" in tag] == []

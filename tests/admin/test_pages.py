@@ -81,6 +81,7 @@ class TestPushedOut:
         made.memory.add(UserMessage("too long " * 30))
         assert self.pushed_out(admin_client, made) == []
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("size", [600, 1501])
     def test_is_found_however_far_away_and_in_few_queries(self, admin_client: Client, size: int) -> None:
         """A system message at the front leaves when it is replaced, long after its neighbours."""
@@ -145,6 +146,7 @@ class TestWhereTheMemoryBegins:
 
 
 class TestTimeline:
+    @pytest.mark.slow
     def test_there_is_no_later_page_after_a_full_last_one(self, admin_client: Client) -> None:
         made = ConversationFactory(window="messages", limit=5)
         made.memory.add(*(UserMessage(str(number)) for number in range(50)))
@@ -152,6 +154,7 @@ class TestTimeline:
         made.memory.add(UserMessage("one more"))
         assert 'rel="next"' in html(admin_client, page(made) + "?position=0")
 
+    @pytest.mark.slow
     def test_totals_go_on_from_page_to_page(self, admin_client: Client) -> None:
         made = ConversationFactory(window="messages", limit=80)
         made.memory.add(*(UserMessage(f"m{number}") for number in range(90)))
@@ -165,6 +168,7 @@ class TestTimeline:
         answer = admin_client.get(page(made), {"go": go})
         assert answer["Location"] == f"{page(made)}?position={position}#message-{position}"
 
+    @pytest.mark.slow
     def test_the_form_asks_for_that(self, admin_client: Client) -> None:
         made = said(60, window="messages", limit=3)
         assert '<input id="chatmemory-position" name="go"' in html(admin_client, page(made) + "?view=history")
@@ -308,6 +312,7 @@ class TestWhatTheModelSaw:
         conversation.memory.clear()
         assert "right after message 5" in self.saw(admin_client, conversation, "?version=3")
 
+    @pytest.mark.slow
     def test_the_last_ones_are_shown_of_many(self, admin_client: Client) -> None:
         made = ConversationFactory(window="messages", limit=1000)
         made.memory.add(*(UserMessage(f"m{number}.") for number in range(510)))
@@ -352,6 +357,7 @@ class TestDownloads:
         assert client.get(page(long, "memory") + "?download=openai").status_code == 403
         assert "download=" not in html(client, page(long, "memory"))
 
+    @pytest.mark.slow
     def test_have_the_thinking_that_was_sent_then(self, admin_client: Client) -> None:
         made: Conversation = ConversationFactory(window="messages", limit=4)
         answer = AiMessage("OK", thinking="Hm.", attributes={"thinking_signature": "signed"})
@@ -382,6 +388,7 @@ class TestDownloads:
 
 
 class TestWeight:
+    @pytest.mark.slow
     def test_a_long_text_is_cut_and_can_be_had_whole(self, admin_client: Client) -> None:
         made = ConversationFactory(window="messages", limit=5)
         # More than is read for one page: of some messages only the beginning is read.
@@ -398,12 +405,14 @@ class TestWeight:
             assert len(other) < 300_000
             assert f'href="{page(made)}?position=47&amp;whole=47#message-47"' in other
 
+    @pytest.mark.slow
     def test_many_messages_share_what_a_page_holds(self, admin_client: Client) -> None:
         made = ConversationFactory(window="messages", limit=500)
         made.memory.add(*(UserMessage("x" * 3000) for _ in range(500)))
         assert 500 * most_chars(500) <= 1_000_000
         assert len(html(admin_client, page(made, "memory"))) < 2_500_000
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "message",
         [

@@ -290,6 +290,7 @@ def body(answer: Any) -> str:
     return whole.decode()
 
 
+@pytest.mark.slow
 def test_each_copy_that_leaves_is_logged(admin_client: Client, conversation: Conversation) -> None:
     for each in files(conversation):
         LogEntry.objects.all().delete()
@@ -314,6 +315,7 @@ def statements(client: Client, url: str) -> int:
     return len(captured)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", [lambda last: f"?answer={last}", lambda last: f"?answer={last}&against=2"])
 def test_statements_do_not_grow_with_the_history(admin_client: Client, query: Callable[[int], str]) -> None:
     short, long = said_one_by_one(4, 6), said_one_by_one(4, 60)

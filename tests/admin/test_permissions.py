@@ -141,6 +141,7 @@ def other():
 
 
 class TestWithoutTheAdmin:
+    @pytest.mark.slow
     @pytest.mark.parametrize("source", ["hello {{ name }}", "{% load chatmemory_admin %}hello {{ name }}"])
     def test_templates_work_and_nothing_is_registered(self, source):
         program = f"""
@@ -304,6 +305,7 @@ class TestSearch:
         assert "About tea" in words(html(client, CONVERSATIONS, q="tea marta"))
         assert rows(html(client, MESSAGES, q="question")) == 0
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("address", [CONVERSATIONS, MESSAGES])
     @pytest.mark.parametrize("reads", [True, False])
     def test_takes_five_words(self, staff, conversation, address, reads):
@@ -320,6 +322,7 @@ class TestSearch:
 
 
 class TestFilters:
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("retained", "fullness"),
         [
@@ -373,6 +376,7 @@ class TestCounting:
     def many(self):
         return Conversation.objects.bulk_create(Conversation(memory_id=f"many-{index}") for index in range(160))
 
+    @pytest.mark.slow
     def test_a_page_has_a_hundred(self, admin_client, many):
         shown = html(admin_client, CONVERSATIONS)
         assert rows(shown) == 100
@@ -380,6 +384,7 @@ class TestCounting:
         assert "160 conversations" in words(shown)
         assert "Select all 160 conversations" in words(shown)
 
+    @pytest.mark.slow
     def test_what_is_not_counted_is_not_said(self, admin_client, many, monkeypatch):
         monkeypatch.setattr(lists, "_MOST_COUNTED", 150)
         shown = words(html(admin_client, CONVERSATIONS))
@@ -391,6 +396,7 @@ class TestCounting:
         assert "150+ conversations" in searched
         assert "150 results" not in searched
 
+    @pytest.mark.slow
     def test_a_count_that_is_just_as_long_is_true(self, admin_client, many, monkeypatch):
         monkeypatch.setattr(lists, "_MOST_COUNTED", 160)
         shown = words(html(admin_client, CONVERSATIONS))
@@ -402,6 +408,7 @@ class TestCounting:
         monkeypatch.setattr(lists, "_MOST_COUNTED", 5)
         assert "5+ messages" in words(html(admin_client, MESSAGES))
 
+    @pytest.mark.slow
     def test_a_large_number_is_grouped(self, admin_client, many, monkeypatch):
         monkeypatch.setattr(lists.CappedPaginator, "_counted", 10_001)
         assert "10,000+ conversations" in words(html(admin_client, CONVERSATIONS))
@@ -449,6 +456,7 @@ class TestMessagesWithoutText:
         shown = re.findall('class="chatmemory-said">(.*?)<', html(admin_client, MESSAGES))
         assert shown == ["It is too long to show here.", "Image", "Calls look_up()"]
 
+    @pytest.mark.slow
     def test_cost_one_statement(self, admin_client, conversation, made):
         def statements():
             with CaptureQueriesContext(connection) as captured:
@@ -495,6 +503,7 @@ class TestJumps:
 
 
 class TestMessages:
+    @pytest.mark.slow
     def test_do_not_tell_of_conversations_that_one_may_not_see(self, staff, conversation):
         client = staff("view_message", "read_message_text")
         shown = html(client, MESSAGES)
@@ -527,6 +536,7 @@ class TestMessages:
 
 
 class TestSites:
+    @pytest.mark.slow
     def test_one_for_a_tenant_shows_no_others(self, admin_client, conversation, other):
         for address in ("", "conversation/", "message/"):
             shown = html(admin_client, f"/tenant/chatmemory/{address}")
@@ -545,6 +555,7 @@ class TestSites:
         assert sum(day.messages for day in dashboard.steps) == 6
         assert sum(reason.messages for reason in dashboard.reasons) == 2
 
+    @pytest.mark.slow
     def test_permissions_are_asked_of_each_conversation(self, staff, conversation, other):
         client = staff("view_conversation", "change_conversation", "read_message_text", "view_message")
         for address in OF_ONE:
@@ -606,6 +617,7 @@ class TestSites:
         assert "question 0" in html(admin_client, f"{address}change/")
         html(admin_client, f"{address}delete/")
 
+    @pytest.mark.slow
     def test_links_stay_in_the_site(self, admin_client, conversation):
         address = f"/tenant/chatmemory/conversation/{conversation.pk}/"
         for page_of_it in ("change/", "memory/", "window/?1-window=messages&1-limit=1", "window/", "clear/"):

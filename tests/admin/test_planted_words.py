@@ -125,6 +125,7 @@ def address(name: str, conversation: Conversation) -> str:
     return reverse(f"admin:chatmemory_conversation_{name}", args=[conversation.pk])
 
 
+@pytest.mark.slow
 def test_no_word_is_anywhere_for_those_who_may_not_read(conversations: list[Conversation]) -> None:
     reader = staff()
     reader.get("/admin/chatmemory/conversation/", {"q": "plantedEvicted"})  # which the log has
@@ -134,6 +135,7 @@ def test_no_word_is_anywhere_for_those_who_may_not_read(conversations: list[Conv
     assert len(answers) > 150
 
 
+@pytest.mark.slow
 def test_each_word_is_somewhere_for_those_who_may(conversations: list[Conversation]) -> None:
     answers = walk(staff(), conversations)
     assert {word for word in WORDS if not any(word in answer.said for answer in answers)} == set()

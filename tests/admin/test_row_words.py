@@ -38,6 +38,7 @@ class TestCallInOneLine:
     def test_is_as_a_program_would_write_it(self, arguments: str, line: str) -> None:
         assert call_line("f", arguments) == line
 
+    @pytest.mark.slow
     @given(st.text(max_size=200), st.text(max_size=300) | st.recursive(st.text(), st.lists).map(str))
     def test_is_one_short_line_whatever_a_model_wrote(self, name: str, arguments: str) -> None:
         line = call_line(name, arguments)

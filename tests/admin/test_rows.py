@@ -107,6 +107,7 @@ class TestEvicted:
 
 
 class TestCut:
+    @pytest.mark.slow
     def test_what_has_no_room_is_left_out_and_said_to_be(self) -> None:
         made = ConversationFactory(window="messages", limit=2000)
         call = ToolExecutionRequest("1", "look_up", '{"query": "tea"}')

@@ -49,6 +49,7 @@ def page(conversation: Conversation, name: str = "change") -> str:
     return reverse(f"admin:chatmemory_conversation_{name}", args=[conversation.pk])
 
 
+@pytest.mark.slow
 def test_words_are_on_pages_for_those_who_may_read_only() -> None:
     theirs = planted()
     found = pages(theirs)
@@ -76,6 +77,7 @@ def test_words_are_on_pages_for_those_who_may_read_only() -> None:
         assert (TITLE in said) == (sees or "delete_conversation" in permissions), permissions
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [Conversation, Message])
 @pytest.mark.parametrize("parameter", ["q", "metadata__has_key", "text__contains", "messages__text__contains"])
 def test_a_word_that_was_said_is_answered_like_one_that_nobody_said(model: Any, parameter: str) -> None:
@@ -122,6 +124,7 @@ class TestTheRecord:
     def entries(self) -> list[tuple[Any, ...]]:
         return list(LogEntry.objects.values_list("user_id", "object_id", "change_message"))
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("name", "query", "says"),
         [
@@ -153,6 +156,7 @@ class TestTheRecord:
         assert signed_in(user).generic(method, f"{LISTS[model]}?q=tea").status_code == 200
         assert self.entries() == [(user.pk, None, "Listed or searched what messages say: ?q=tea")]
 
+    @pytest.mark.slow
     def test_no_page_with_text_goes_without_an_entry(self, user: Any, theirs: Conversation) -> None:
         client = signed_in(user)
         for address in pages(theirs):
@@ -161,6 +165,7 @@ class TestTheRecord:
                 said = said_in(client.get(address + query)) & HIDDEN
                 assert bool(self.entries()) >= bool(said), address + query
 
+    @pytest.mark.slow
     def test_says_nothing_of_those_who_read_no_words(self, theirs: Conversation) -> None:
         client = signed_in(member((*(set(PERMISSIONS) - {"read_message_text"}), "view_message")))
         for address in pages(theirs):
@@ -192,6 +197,7 @@ class TestTenants:
     def client(self) -> Client:
         return signed_in(member(is_superuser=True))
 
+    @pytest.mark.slow
     def test_no_page_tells_of_what_is_not_theirs(self, client: Client) -> None:
         theirs = planted()
         assert chosen(client, "planted") == []
@@ -203,6 +209,7 @@ class TestTenants:
                 if "/conversation/" in address and str(theirs.pk) in address:
                     assert answer.status_code in {302, 404}
 
+    @pytest.mark.slow
     @pytest.mark.urls("tests.admin.test_permissions")
     @pytest.mark.parametrize("name", ["messages-only", "conversations-only", "tenant"])
     def test_no_other_site_of_the_admin_tells_of_it(self, client: Client, name: str) -> None:
@@ -233,6 +240,7 @@ class TestTenants:
         assert (Conversation.objects.values().get(), list(Message.objects.values())) == before
         assert not LogEntry.objects.filter(object_id=str(theirs.pk)).exists()
 
+    @pytest.mark.slow
     def test_lists_and_figures_are_of_what_is_theirs(self, client: Client) -> None:
         planted()
         ours = ConversationFactory(owner=UserFactory(username="acme-1"), title="Ours")

@@ -118,6 +118,7 @@ class TestFirstWords:
 
 
 class TestPlace:
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("total", "first", "last", "bars", "framed"),
         [
@@ -138,6 +139,7 @@ class TestPlace:
         on_page = [bar.row.position for bar in found.bars if found.page_x <= bar.x < found.page_end]
         assert on_page == ([] if framed is None else list(range(framed[0], framed[1] + 1)))
 
+    @pytest.mark.slow
     def test_says_how_many_of_the_messages_it_has(self) -> None:
         made = said(1100, window="messages", limit=5)
         for page in (0, 49), (1050, 1099):
@@ -172,6 +174,7 @@ class TestCost:
             Strip.read(made, 0, 49, memory, with_text=True)
         assert len(captured) == 1
 
+    @pytest.mark.slow
     @pytest.mark.skipif(connection.vendor != "sqlite", reason="only SQLite says how many steps a query took")
     def test_a_long_history_costs_the_database_what_a_short_one_does(self) -> None:
         def steps(size: int) -> int:

@@ -48,6 +48,7 @@ def settings_of(made: Conversation) -> tuple[Any, ...]:
     return made.window, made.limit, made.low_water, made.whole_turns, made.keep_tool_results, made.compact_at
 
 
+@pytest.mark.slow
 def test_asks_does_says_and_logs_it(admin_client: Client, conversation: Conversation) -> None:
     shown = words(html(admin_client, page(conversation, "window") + ONE))
     assert "at most 4 messages → at most 1 message" in shown
@@ -61,6 +62,7 @@ def test_asks_does_says_and_logs_it(admin_client: Client, conversation: Conversa
     assert logged() == [said]
 
 
+@pytest.mark.slow
 def test_applies_every_setting(admin_client: Client, conversation: Conversation) -> None:
     query = "?1-window=messages&1-limit=3&1-low_water=70&1-whole_turns=yes&1-keep_tool_results=2&1-compact_at=90"
     query += "&1-always_keep_system_message_first=yes"
@@ -84,12 +86,14 @@ def test_applies_every_setting(admin_client: Client, conversation: Conversation)
     ]
 
 
+@pytest.mark.slow
 def test_settings_that_an_address_leaves_out_stay(admin_client: Client, conversation: Conversation) -> None:
     conversation.memory.set_window(low_water=70, whole_turns=True, keep_tool_results=3, compact_at=90)
     apply(admin_client, conversation, asked(admin_client, conversation, "?1-window=messages&1-limit=3"))
     assert settings_of(conversation) == ("messages", 3, 70, True, 3, 90)
 
 
+@pytest.mark.slow
 def test_of_several_windows_the_one_that_is_shown(admin_client: Client, conversation: Conversation) -> None:
     query = "?1-window=messages&1-limit=1&2-window=messages&2-limit=3&show=2"
     assert "1 message was evicted" in apply(admin_client, conversation, asked(admin_client, conversation, query))
@@ -97,6 +101,7 @@ def test_of_several_windows_the_one_that_is_shown(admin_client: Client, conversa
     assert settings_of(conversation)[:2] == ("messages", 3)
 
 
+@pytest.mark.slow
 def test_large_numbers_arrive_as_they_are(admin_client: Client, conversation: Conversation, settings: Any) -> None:
     settings.USE_THOUSAND_SEPARATOR = True
     conversation.memory.set_window(window="tokens", limit=5000, keep_tool_results=4000)
@@ -105,6 +110,7 @@ def test_large_numbers_arrive_as_they_are(admin_client: Client, conversation: Co
     assert conversation.keep_tool_results == 4000
 
 
+@pytest.mark.slow
 def test_what_changed_since_is_shown_and_asked_again(admin_client: Client, conversation: Conversation) -> None:
     fields = asked(admin_client, conversation, "?1-window=messages&1-limit=3&2-window=messages&2-limit=1")
     conversation.memory.set_window(limit=10)
@@ -120,6 +126,7 @@ def test_what_changed_since_is_shown_and_asked_again(admin_client: Client, conve
     assert conversation.messages.retained().count() == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [{"low_water": 50}, {"model": "gpt-4"}, {"keep_tool_results": 0}], ids=str)
 def test_another_window_of_others_is_another_question_too(
     admin_client: Client, conversation: Conversation, change: dict[str, Any]
@@ -131,6 +138,7 @@ def test_another_window_of_others_is_another_question_too(
     assert settings_of(conversation)[1] == 4000
 
 
+@pytest.mark.slow
 def test_without_what_was_seen_nothing_changes(admin_client: Client, conversation: Conversation) -> None:
     admin_client.post(page(conversation, "window") + ONE)
     admin_client.post(page(conversation, "window"), {"1-window": "messages", "1-limit": "1"})
@@ -138,6 +146,7 @@ def test_without_what_was_seen_nothing_changes(admin_client: Client, conversatio
     assert conversation.messages.retained().count() == 4
 
 
+@pytest.mark.slow
 def test_is_for_those_who_may(staff: Any, conversation: Conversation) -> None:
     client = staff("view_conversation", "read_message_text")
     assert hidden(html(client, page(conversation, "window") + ONE)) == {}

@@ -75,6 +75,7 @@ def pins_form(shown: str) -> dict[str, str]:
 
 
 class TestPinning:
+    @pytest.mark.slow
     def test_pins_and_unpins_and_says_and_logs_it(self, admin_client: Client, conversation: Conversation) -> None:
         assert "Pinned message 4." in post(admin_client, conversation, "pin", position="4")
         assert [row.position for row in conversation.messages.pinned()] == [4]
@@ -136,6 +137,7 @@ class TestPinning:
         assert conversation.messages.pinned().count() == 2
         assert logged() == []
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("action", ["pin", "unpin"])
     def test_what_left_the_memory_cannot_be(
         self, admin_client: Client, conversation: Conversation, action: str
@@ -219,6 +221,7 @@ class TestTimeline:
         assert found is not None
         return found[0]
 
+    @pytest.mark.slow
     def test_offers_what_can_be_done(self, admin_client: Client, conversation: Conversation) -> None:
         conversation.memory.pin(4)
         assert "pinned" in words(self.entry(admin_client, conversation, 4))
@@ -279,6 +282,7 @@ class TestTimeline:
         Message.objects.filter(position=4).update(origin="copy")
         assert "User copy" in words(self.entry(admin_client, agent, 4))
 
+    @pytest.mark.slow
     def test_placeholders_cost_a_fixed_number_of_statements(self, admin_client: Client, agent: Conversation) -> None:
         def statements() -> int:
             with CaptureQueriesContext(connection) as captured:
@@ -291,6 +295,7 @@ class TestTimeline:
         agent.memory.clear_tool_results(keep=0)
         assert statements() == before
 
+    @pytest.mark.slow
     def test_the_strip_marks_what_is_pinned_and_what_is_a_placeholder(
         self, admin_client: Client, agent: Conversation
     ) -> None:

@@ -31,6 +31,7 @@ def figures(real: Any) -> str:
     )
 
 
+@pytest.mark.slow
 def test_the_figures_are_those_of_trials_and_replays(admin_client: Client, long: Conversation) -> None:
     query = (
         "?1-window=messages&1-limit=8&1-low_water=50&1-whole_turns=yes&1-compact_at=80"
@@ -67,6 +68,7 @@ def test_without_a_question_are_the_neighbours(admin_client: Client, long: Conve
     assert "5 would stay, 5 would be evicted" in words(outcome(tried(admin_client, long, unescape(query))))
 
 
+@pytest.mark.slow
 def test_reads_the_memory_once_for_all_windows(admin_client: Client, long: Conversation) -> None:
     counts = []
     for query in (ONE, ONE, THREE):

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from chatmemory import ChatMessage, UserMessage
 from chatmemory.formats.ai_sdk import each_to_ai_sdk, from_ai_sdk, to_ai_sdk
 from chatmemory.formats.ai_sdk.stream import UIMessageStream
+from tests.support import budget
 from tests.support.ai_sdk import Judge, judge, node_modules  # noqa: F401
 from tests.support.ai_sdk_turns import RandomTurn
 from tests.support.strategies import messages, tool_groups
@@ -44,7 +45,7 @@ def test_what_a_page_has_of_a_stream_is_what_was_stored(judge: Judge) -> None:
 def test_messages_are_valid_and_say_all(judge: Judge) -> None:
     groups = st.lists(messages().map(lambda message: [message]) | tool_groups(), min_size=1, max_size=6)
 
-    @settings(max_examples=LISTS)
+    @settings(max_examples=budget.examples(LISTS))
     @given(groups)
     def check(groups: list[list[ChatMessage]]) -> None:
         said = [message for group in groups for message in group]

@@ -28,6 +28,7 @@ from chatmemory import (
 from chatmemory.assistant import Answered, Assistant, ModelError, Thinking, ToolSpecification, Usage
 from chatmemory.assistant.anthropic import AnthropicChatModel
 from chatmemory.formats import UnsupportedContentError
+from tests.support import budget
 from tests.support.anthropic_server import (  # noqa: F401
     USED,
     AnthropicServer,
@@ -189,7 +190,7 @@ class TestBytesThatComeAnywhere:
         assert (answer.text, answer.thinking) == ("Héllo, 世界", "Let me see 🎉")
         assert answer.tool_execution_requests == (ToolExecutionRequest("a", "plus", '{"a":"🎉"}'),)
 
-    @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=budget.examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(
         said=st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1),
         size=st.integers(1, 50),

@@ -51,6 +51,7 @@ def talk(model: OtherCount, turns: int = 40, **more: Any) -> Any:
 
 @pytest.mark.django_db(transaction=True)
 class TestRoom:
+    @pytest.mark.slow
     def test_is_what_the_models_count_leaves(self, calibrates: None) -> None:
         model = OtherCount(1.3)
         conversation = talk(model, answer_tokens=100)
@@ -68,6 +69,7 @@ class TestRoom:
         talk(model, turns=10, tools=[look])
         assert TokenCalibration.objects.get().ratio < 1  # this model did not count them
 
+    @pytest.mark.slow
     def test_stays_as_it_is_without_the_setting(self) -> None:
         model = OtherCount(1.3)
         conversation = talk(model)
@@ -79,6 +81,7 @@ class TestRoom:
         conversation = talk(OtherCount(0.7))
         assert conversation.reserve == 0
 
+    @pytest.mark.slow
     def test_is_half_of_the_limit_at_least(self, calibrates: None) -> None:
         model = OtherCount(1000)
         conversation = talk(model)

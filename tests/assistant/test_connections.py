@@ -329,6 +329,7 @@ class TestConnectionsOfTheCaller:
         assert len(history(conversation)) == 4
         assert connection.connection is before
 
+    @pytest.mark.slow
     @pytest.mark.skipif(connection.vendor != "sqlite", reason="elsewhere it is given back")
     def test_that_of_a_file_stays(self) -> None:
         """A statement of the caller's that is being read goes on."""

@@ -321,6 +321,7 @@ def random_messages(rng: random.Random, number: int) -> list[ChatMessage]:
 CONVERSATIONS = int(os.environ.get("CHATMEMORY_TEST_CONVERSATIONS", "12"))
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
     ("says", "write"),
@@ -372,6 +373,7 @@ class TestProviders:
         memory.add(*(message for n in range(10) for message in turn(n)))
         return memory
 
+    @pytest.mark.usefixtures("sdks")
     @pytest.mark.parametrize("streaming", [False, True])
     def test_openai(self, model_server: ModelServer, streaming: bool) -> None:
         from chatmemory.assistant.openai import OpenAiChatModel
@@ -391,6 +393,7 @@ class TestProviders:
         assert memory.messages()[-1] == AiMessage("Yes.")
         assert len(model_server.requests[1]["messages"]) < len(model_server.requests[0]["messages"])
 
+    @pytest.mark.usefixtures("sdks")
     def test_anthropic(self, anthropic_server: AnthropicServer) -> None:
         from chatmemory.assistant.anthropic import AnthropicChatModel
 
@@ -401,6 +404,7 @@ class TestProviders:
         list(Assistant(AnthropicChatModel("claude-tiny"), memory=memory).stream("default", "And now?"))
         assert memory.messages()[-1].text == "Yes."
 
+    @pytest.mark.usefixtures("sdks")
     def test_gemini(self, gemini_server: GeminiServer) -> None:
         from chatmemory.assistant.gemini import GeminiChatModel
         from tests.support.gemini_server import response

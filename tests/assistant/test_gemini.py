@@ -29,6 +29,7 @@ from chatmemory import (
 from chatmemory.assistant import Answered, Assistant, ModelError, Thinking, ToolSpecification, Usage
 from chatmemory.assistant.gemini import GeminiChatModel
 from chatmemory.formats import UnsupportedContentError
+from tests.support import budget
 from tests.support.gemini_server import USED, GeminiServer, chunks, gemini_server, response  # noqa: F401
 
 # The package's own class of aiohttp's sessions.
@@ -213,7 +214,7 @@ class TestBytesThatComeAnywhere:
         assert (answer.text, answer.thinking) == ("Héllo, 世界", "Let me see 🎉")
         assert answer.tool_execution_requests == (ToolExecutionRequest("a", "plus", '{"a":"🎉"}'),)
 
-    @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=budget.examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(
         said=st.lists(
             st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1),

@@ -14,6 +14,7 @@ from chatmemory import AiMessage, ChatMessage, UserMessage
 from chatmemory.assistant import Assistant
 from chatmemory.models import Conversation
 from chatmemory.verification import verify
+from tests.support import budget
 from tests.support.assistant_models import calling
 from tests.support.factories import ConversationFactory
 
@@ -55,12 +56,13 @@ A, B = ("a", ["answer"]), ("b", ["answer"])
 A_FAILS, B_FAILS = ("a", ["fail"]), ("b", ["call", "fail"])
 
 
+@pytest.mark.slow
 @given(st.lists(requests, max_size=8))
 @example([A_FAILS, B_FAILS, A, B])
 @example([A_FAILS, B_FAILS, B, A])
 @example([A_FAILS, B_FAILS, A_FAILS, B_FAILS, A, B])
 @example([A_FAILS, (None, ["fail"]), A])
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=budget.examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_each_question_gets_its_own_answer_once(order: list[tuple[str | None, list[str]]]) -> None:
     conversation: Conversation = ConversationFactory(owner=None, window="messages", limit=1000)
     model = Repeater()

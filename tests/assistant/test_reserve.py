@@ -55,6 +55,7 @@ class TestWindow:
         conversation.memory.set_window(reserve=100_000)
         assert 400 < conversation.retained_tokens <= 500
 
+    @pytest.mark.slow
     def test_a_low_water_mark_is_of_the_rest(self) -> None:
         conversation = full(low_water=50, whole_turns=True)
         conversation.memory.set_window(reserve=400)
@@ -101,11 +102,13 @@ class TestToFormat:
         assert sent + COUNT(dumps(self.TOOLS)) <= 1000
         assert conversation.messages.retained().count() > len(messages), "nothing was evicted"
 
+    @pytest.mark.slow
     def test_descriptions_in_any_script_count_as_they_are_sent(self) -> None:
         tools = [{"name": "search", "description": "查找客户的所有订单。" * 30}]
         messages = full().memory.to_format("openai", tools=tools)
         assert messages == full(reserve=COUNT(dumps(tools))).memory.to_format("openai")
 
+    @pytest.mark.slow
     def test_anthropic_adds_a_text_of_its_own(self) -> None:
         tools = [{"name": "search", "description": "Find."}]
         of_claude = full(model="claude-opus-5-5").memory.to_format("anthropic", tools=tools)

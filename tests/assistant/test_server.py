@@ -19,7 +19,7 @@ from tests.support.factories import ConversationFactory
 from tests.support.server import HttpClient, run_server
 from tests.support.talk_check import check_talk
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("sdks")]
 
 CLIENTS = 8
 EACH = 5

@@ -50,7 +50,7 @@ from tests.support.provider_rules import (
     assert_openai_accepts,
     assert_responses_accept,
 )
-from tests.support.window_cases import examples, fewer_on_servers
+from tests.support.window_cases import examples
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -183,7 +183,7 @@ HALF = ["Hi ", "\ud83c", "\udf89"]
 )
 @example(HALF, 0, 2, ("messages", 50), False, False, False, False)
 @example(["Once ", "upon "], 1, 7, ("messages", 6), True, False, True, True)
-@examples(fewer_on_servers(15))
+@examples(15)
 def test_what_was_read_is_what_is_stored(
     pieces: list[Any],
     rounds: int,

@@ -242,6 +242,7 @@ class TestDuringALongTurn:
         waits_for = Assistant(model, memory=lambda _: conversation.memory, tools=[look], summarizer=summarizer)
         return waits_for, model
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("is_async", [False, True])
     def test_summaries_are_made_while_it_goes_on(self, conversation: Conversation, is_async: bool) -> None:
         summarizer = Counting()
@@ -267,12 +268,14 @@ class TestDuringALongTurn:
         assert assistant.wait_for_summaries(60)
         assert texts(conversation)[-2:] == ["And now?", "Eight."]
 
+    @pytest.mark.slow
     def test_a_turn_that_goes_on_without_a_message(self, conversation: Conversation) -> None:
         conversation.memory.add(UserMessage("How many?"))
         assistant, model = self.assistant(conversation, Counting())
         assert assistant.chat(1).text == "Seven."
         assert {messages[0].text for messages in model.asked} == {"How many?"}
 
+    @pytest.mark.slow
     def test_without_the_setting_they_wait_for_the_answer(self, conversation: Conversation) -> None:
         conversation.memory.set_window(compact_keep_calls=None, whole_turns=True)
         summarizer = Counting()
@@ -325,6 +328,7 @@ class TestWhere:
         assistant.chat("help", "How many?")
         assert (model.asked[-1][0].text, model.asked[-1][-1].text) == (IN_MEMORY, "How many?")
 
+    @pytest.mark.slow
     def test_conversations_of_the_same_memory_id_are_others(self, summarizer: BlockedSummarizer) -> None:
         both = [due_conversation(memory_id="help") for _ in range(2)]
         model = ScriptedModel(*["Seven."] * 12)
@@ -481,6 +485,7 @@ class TestThreads:
         assert theirs is not connection
         assert theirs.connection is None
 
+    @pytest.mark.slow
     def test_few_work_at_once_and_none_is_left(self, summarizer: BlockedSummarizer) -> None:
         def workers() -> list[threading.Thread]:
             return [thread for thread in threading.enumerate() if thread.name == "chatmemory-summary"]
@@ -501,6 +506,7 @@ class TestThreads:
             assert not worker.is_alive()
         assert [texts(one)[0] for one in conversations] == [IN_MEMORY] * 7
 
+    @pytest.mark.slow
     def test_a_process_that_ends_does_not_wait(self) -> None:
         conversation = due_conversation()
         environment = os.environ | {

@@ -29,6 +29,7 @@ from chatmemory.assistant import ChatModelSummarizer, ToolSpecification
 from chatmemory.compaction import UnusableSummaryError
 from chatmemory.formats.openai import from_openai
 from chatmemory.formats.responses import from_responses
+from tests.support import budget
 from tests.support.assistant_models import ScriptedModel, calling
 from tests.support.strategies import messages
 
@@ -174,7 +175,8 @@ class TestTranscript:
         assert requests[1].startswith("<summary_so_far>\nsummary 1\n</summary_so_far>\n")
         assert re.findall('part="1 of .*"', "".join(requests)) == [f'part="1 of {len(requests)}"']
 
-    @settings(max_examples=60)
+    @pytest.mark.slow
+    @settings(max_examples=budget.examples(60))
     @given(st.lists(messages(), max_size=8), st.integers(0, 30), st.integers(1, 300))
     def test_every_text_reaches_the_model(self, said: list[ChatMessage], cut: int, times: int) -> None:
         # Some are longer than a request.
@@ -188,7 +190,8 @@ class TestTranscript:
                 assert found >= 0, (text, everything)
                 place = found + len(text)
 
-    @settings(max_examples=30)
+    @pytest.mark.slow
+    @settings(max_examples=budget.examples(30))
     @given(st.lists(messages(), max_size=5))
     def test_no_thinking_reaches_the_model(self, said: list[ChatMessage]) -> None:
         said = [

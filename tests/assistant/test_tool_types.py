@@ -429,6 +429,7 @@ except ImportError as error:
 """
 
 
+@pytest.mark.slow
 def test_pydantic_is_needed_for_types_alone() -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT_TOOLS], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[:2] == ["Done", '{"a": 3}']

@@ -391,6 +391,7 @@ class TestThreads:
         assert asyncio.run(tool.arun(ToolExecutionRequest("1", "late", "{}"))).text == "done"
 
 
+@pytest.mark.slow
 def test_as_many_tools_at_once_as_there_are_threads_may_each_ask_another_assistant() -> None:
     def answer(messages: Any, tools: Any) -> AiMessage:
         return AiMessage("Four.")

@@ -500,6 +500,7 @@ def long_tool() -> str:
 
 
 class TestAsync:
+    @pytest.mark.slow
     def test_a_turn_that_is_cancelled_anywhere_leaves_nothing_half_done(self) -> None:
         """Once at every place where it waits for something."""
 
@@ -523,6 +524,7 @@ class TestAsync:
             moments += 1
         assert moments > 5
 
+    @pytest.mark.slow
     def test_tasks_in_many_conversations(self) -> None:
         conversations = [ConversationFactory(owner=None) for _ in range(4)]
 
@@ -581,6 +583,7 @@ def start(conversation: Conversation, tmp_path: Path) -> Iterator[Start]:
 
 
 class TestProcesses:
+    @pytest.mark.slow
     def test_they_take_turns(self, conversation: Conversation, start: Start, tmp_path: Path) -> None:
         processes = [start(f"p{number}", TURNS) for number in range(3)]
         assert [process.wait(timeout=300) for process in processes] == [0, 0, 0]

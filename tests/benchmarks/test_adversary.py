@@ -143,6 +143,7 @@ class TestFaults:
     def test_find_nothing_wrong_in(self, name: str) -> None:
         assert violations(known(name)) == []
 
+    @pytest.mark.slow
     def test_find_half_of_an_act(self) -> None:
         def twice(scene: Scene) -> None:
             scene.conversation.memory.add(UserMessage("q"))
@@ -152,6 +153,7 @@ class TestFaults:
         assert any("half done" in problem for problem in found)
         assert any("others see 3 states instead of 2" in problem for problem in found)
 
+    @pytest.mark.slow
     def test_find_what_is_acknowledged_and_lost(self) -> None:
         def hope(scene: Scene) -> None:
             with suppress(DatabaseError):
@@ -159,6 +161,7 @@ class TestFaults:
 
         assert any("was answered, but is not done" in one for one in violations(Act(name="hope", do=hope)))
 
+    @pytest.mark.slow
     def test_find_what_happens_twice(self) -> None:
         def insist(scene: Scene) -> None:
             for _ in range(2):
@@ -170,6 +173,7 @@ class TestFaults:
         found = violations(Act(name="insist", do=insist, effect=lambda state: state.add(Said("USER", "q"))))
         assert any("version 4" in problem for problem in found)
 
+    @pytest.mark.slow
     def test_find_a_word_that_was_not_erased(self) -> None:
         def clear(scene: Scene) -> None:
             scene.conversation.memory.clear()
@@ -179,6 +183,7 @@ class TestFaults:
             "chatmemory_message still has the word that was erased"
         }
 
+    @pytest.mark.slow
     def test_go_on_after_an_act_that_fails_by_itself(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         def fail(scene: Scene) -> None:
             raise RuntimeError("by itself")

@@ -13,6 +13,7 @@ LARGEST_MEANS = {"openai": 0.05, "openai_responses": 0.07, "anthropic": 0.25, "g
 """By format. For Anthropic thinking counts that is stale, and not sent."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", MODELS)
 def test_what_is_counted_is_what_is_sent(format: str) -> None:
     figures = measure(format, 50)

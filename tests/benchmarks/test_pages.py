@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from benchmarks.pages.report import markdown
 from benchmarks.worker import in_worker
 
 
+@pytest.mark.slow
 def test_each_page_of_both_conversations_is_measured() -> None:
     arguments = {"engine": "sqlite", "rounds": 1, "short": 60, "long": 120}
     pages = in_worker("sqlite", "benchmarks.pages.measuring.measure_pages", **arguments)

@@ -151,6 +151,7 @@ class TestRestored:
         assert "2 messages , the conversation went back" in shown
         assert "more in Everything said" not in shown
 
+    @pytest.mark.slow
     def test_a_copy_that_left_is_lost_once(self, admin_client: Client, switched: Conversation) -> None:
         switched.memory.clear()
         shown = section(html(admin_client, page(switched)), "chatmemory-evicted-last")
@@ -263,6 +264,7 @@ class TestList:
         edited.rewind(before=4)
         assert branches(html(admin_client, page(edited))).startswith("Branches 3 Current branch up to message 3 ")
 
+    @pytest.mark.slow
     def test_of_many_has_those_that_were_left_last(self, admin_client: Client) -> None:
         made = talk(turns=1)
         for number in range(25):
@@ -279,6 +281,7 @@ class TestList:
         assert not re.search(r"[qa]\d\.", shown)
         assert "Switch" not in shown
 
+    @pytest.mark.slow
     def test_costs_a_fixed_number_of_statements(self, admin_client: Client, edited: Conversation) -> None:
         def statements() -> int:
             with CaptureQueriesContext(connection) as captured:
@@ -336,6 +339,7 @@ class TestSwitching:
         assert "Nothing was changed: a turn is in progress." in words(answer.content.decode())
         assert Branch.objects.count() == 2
 
+    @pytest.mark.slow
     def test_needs_a_history(self, admin_client: Client, edited: Conversation, settings: Any) -> None:
         settings.CHATMEMORY = {"KEEP_HISTORY": False}
         assert "because no history is kept" in words(html(admin_client, page(edited, "switch") + "?position=5"))
@@ -392,6 +396,7 @@ def all_but_secret(user: Any) -> Any:
     return Conversation.objects.exclude(title="Secret")
 
 
+@pytest.mark.slow
 def test_a_summary_covers_no_message_of_another_branch(admin_client: Client) -> None:
     made = talk(turns=4, window="messages", limit=4)
     made.rewind(before=2)
@@ -415,6 +420,7 @@ def test_a_summary_covers_no_message_of_another_branch(admin_client: Client) -> 
     assert card.count == len(positions)
 
 
+@pytest.mark.slow
 def test_a_summary_that_came_back_says_nothing_of_what_was_said_since(admin_client: Client) -> None:
     made = ConversationFactory(window="messages", limit=20)
     for number in range(3):

@@ -17,13 +17,14 @@ from chatmemory.models import Branch, Conversation, IdempotencyKey, Message
 from chatmemory.models.branch import on_current_branch
 from chatmemory.retention import purge_evicted
 from chatmemory.verification import verify
+from tests.support import budget
 from tests.support.factories import ConversationFactory, UserFactory
 from tests.support.full_windows import conversation_of_turns
 from tests.support.steps import do, steps
 
 pytestmark = pytest.mark.django_db
 
-examples = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+examples = settings(max_examples=budget.examples(15), deadline=None, suppress_health_check=list(HealthCheck))
 
 KEPT = [
     "position",
@@ -79,6 +80,7 @@ def said() -> st.SearchStrategy[ChatMessage]:
 
 
 class TestTheCopy:
+    @pytest.mark.slow
     @examples
     @given(all_steps=steps())
     def test_is_what_the_conversation_was(self, all_steps: list[Any]) -> None:
@@ -90,6 +92,7 @@ class TestTheCopy:
             assert list(verify()) == []
             transaction.set_rollback(True)
 
+    @pytest.mark.slow
     @examples
     @given(batches=st.lists(st.lists(said(), min_size=1, max_size=6), min_size=1, max_size=3), limit=st.integers(1, 6))
     def test_ends_within_a_change(self, batches: list[list[ChatMessage]], limit: int) -> None:
@@ -246,6 +249,7 @@ def test_a_summary_is_not_covered_again() -> None:
     assert list(verify()) == []
 
 
+@pytest.mark.slow
 def test_many_rows_are_copied_in_parts(django_assert_max_num_queries: Any) -> None:
     source = ConversationFactory(window="messages", limit=10)
     source.memory.add(*(UserMessage(str(number)) for number in range(1200)))

@@ -432,6 +432,7 @@ class TestRegenerate:
         assert texts(conversation)[-1] == "answer 1"
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_writers_at_once_lose_nothing_and_break_nothing() -> None:
     """Threads add, edit and switch: each edit has a branch of its own, and the counters are right."""

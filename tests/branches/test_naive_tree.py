@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -15,11 +14,10 @@ from chatmemory import AiMessage, ChatMessage, UserMessage
 from chatmemory.models import Conversation, Message
 from chatmemory.retention import purge_evicted
 from chatmemory.verification import verify
-from tests.support.window_cases import fewer_on_servers
+from tests.support import budget
 
 pytestmark = pytest.mark.django_db
 
-EXAMPLES = int(os.environ.get("CHATMEMORY_TEST_EXAMPLES", "0"))
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 
 steps = st.lists(
@@ -76,10 +74,11 @@ class NaiveTree:
 ASK, AGAIN = ("ask", 0), ("answer again", 0)
 
 
+@pytest.mark.slow
 @given(limit=st.integers(1, 8), script=steps)
 # A memory that has a message whose first restored copy was evicted long before its second one.
 @example(4, [ASK, AGAIN, ("switch", 0), ASK, ASK, ASK, ("answer again", 2), ("purge", 0), ASK, ("edit", 1)])
-@settings(max_examples=EXAMPLES or fewer_on_servers(45))
+@settings(max_examples=budget.examples(45))
 def test_memory_tree_history_and_past_versions(limit: int, script: list[tuple[str, int]]) -> None:
     with transaction.atomic():
         _talk(limit, script)

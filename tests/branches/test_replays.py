@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from chatmemory import AiMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
 from chatmemory.models import Conversation, Origin
-from tests.support.window_cases import fewer_on_servers
+from tests.support import budget
 
 pytestmark = pytest.mark.django_db
 
@@ -48,8 +48,9 @@ def talk(window: dict[str, Any], script: list[tuple[str, int]]) -> Conversation:
     return conversation
 
 
+@pytest.mark.slow
 @given(script=steps, window=windows, other=windows)
-@settings(max_examples=fewer_on_servers(45), deadline=None)
+@settings(max_examples=budget.examples(45), deadline=None)
 def test_another_window_goes_back_to_what_it_had(
     script: list[tuple[str, int]], window: dict[str, Any], other: dict[str, Any]
 ) -> None:

@@ -14,6 +14,7 @@ from chatmemory import AiMessage, SystemMessage, ToolExecutionRequest, ToolExecu
 from chatmemory.branches.tree import read_siblings, read_tree
 from chatmemory.formats.ai_sdk import plain_to_ai_sdk, to_ai_sdk
 from chatmemory.models import Conversation
+from tests.support import budget
 from tests.support.api import post, put, url
 from tests.support.factories import ConversationFactory
 
@@ -69,7 +70,8 @@ class TestGoingBack:
         assert positions(api, conversation, "?branch=current") == [0, 1, 2, 3]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.slow
+@settings(max_examples=budget.examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(st.tuples(st.booleans(), st.integers(0, 30)), max_size=12))
 def test_siblings_are_those_of_the_whole_tree(conversation: Conversation, steps: list[tuple[bool, int]]) -> None:
     with transaction.atomic():
@@ -148,6 +150,7 @@ class TestTree:
         assert put_message(api, conversation, "2", ui("Lost", "answer-2-9", "assistant")).status_code == 204
         assert tree(api, conversation) == ("answer-2", FIRST)
 
+    @pytest.mark.slow
     def test_put_of_a_new_message_adds_it_behind_its_parent(self, api: Client, conversation: Conversation) -> None:
         for _repeated in range(2):
             for parent, id, role in (("answer-2", "a", "user"), ("answer-0", "b", "user"), (None, "c", "user")):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -18,13 +17,12 @@ from chatmemory.database.change import Change
 from chatmemory.models import Origin
 from chatmemory.verification import verify
 from tests.database.test_compaction_stateful import Compactions
+from tests.support import budget
 from tests.support.naive_compaction import NaiveCompaction
 from tests.support.naive_window import Step
-from tests.support.window_cases import calls_of, fewer_on_servers, windows
+from tests.support.window_cases import calls_of, windows
 
 pytestmark = pytest.mark.django_db
-
-EXAMPLES = int(os.environ.get("CHATMEMORY_TEST_EXAMPLES", "0"))
 
 
 SPEAKERS = ("USER", "AI", "SYSTEM")
@@ -181,14 +179,15 @@ class GoingBack(Compactions):
             self.transaction.__exit__(None, None, None)
 
 
+@pytest.mark.slow
 def test_any_order() -> None:
     run_state_machine_as_test(
         GoingBack,
         settings=settings(
             phases=[Phase.explicit, Phase.generate],  # to shrink a failure would take minutes
             report_multiple_bugs=False,
-            max_examples=EXAMPLES or fewer_on_servers(18),
-            stateful_step_count=30,
+            max_examples=budget.examples(18),
+            stateful_step_count=budget.steps(30),
             suppress_health_check=list(HealthCheck),
         ),
     )

@@ -19,6 +19,7 @@ from chatmemory.retention import purge_evicted
 from chatmemory.transfer.export import conversation_lines
 from chatmemory.transfer.records import DryRun
 from chatmemory.verification import verify
+from tests.support import budget
 from tests.support.factories import ConversationFactory, UserFactory
 from tests.support.restored import restored
 from tests.support.steps import do, steps
@@ -47,7 +48,8 @@ def branches_of(conversation: Conversation) -> list[tuple[Any, ...]]:
 
 
 class TestAnExport:
-    @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+    @pytest.mark.slow
+    @settings(max_examples=budget.examples(8), deadline=None, suppress_health_check=list(HealthCheck))
     @given(all_steps=steps(), position=st.integers(0, 20))
     def test_comes_back_whole(self, all_steps: list[Any], position: int) -> None:
         with transaction.atomic():

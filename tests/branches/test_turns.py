@@ -46,6 +46,7 @@ def page(api: Client, conversation: Conversation) -> list[tuple[str, str]]:
 
 
 class TestOwnFields:
+    @pytest.mark.slow
     def test_edit_and_regenerate(self, api: Client, conversation: Conversation) -> None:
         take(api, conversation, {"message": "One"})
         take(api, conversation, {"message": "Two"})

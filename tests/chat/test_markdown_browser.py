@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support import budget
 from tests.support.browser import (  # noqa: F401
     Pages,
     axe_violations,
@@ -460,7 +461,7 @@ def test_no_text_makes_a_script_or_a_strange_address(answers: Callable[..., Any]
     page.evaluate("document.addEventListener('securitypolicyviolation', event => console.error(event.sourceFile))")
     asked: list[str] = []
 
-    @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=budget.examples(25), suppress_health_check=[HealthCheck.too_slow])
     @given(st.lists(TEXTS, min_size=20, max_size=60))
     def check(texts: list[str]) -> None:
         assert page.evaluate(STRANGE, [texts, MAY_ARISE]) == []

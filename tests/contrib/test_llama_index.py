@@ -56,6 +56,7 @@ from chatmemory.models import Conversation
 from chatmemory.models import Message as Row
 from chatmemory.verification import verify
 from tests.database.test_conversations import check_invariants
+from tests.support import budget
 from tests.support.factories import UserFactory
 from tests.support.strategies import messages
 
@@ -362,7 +363,7 @@ _ACT = st.one_of(
 
 
 @pytest.mark.django_db
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=budget.examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(acts=st.lists(_ACT, max_size=10))
 def test_whatever_is_done_the_chat_stores_agree(acts: list[tuple[Any, ...]]) -> None:
     ours, theirs = DjangoChatStore(window="messages", limit=1000), SimpleChatStore()
@@ -408,7 +409,7 @@ _DB_ACT = st.one_of(
 
 
 @pytest.mark.django_db(transaction=True)
-@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=budget.examples(12), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(acts=st.lists(_DB_ACT, max_size=8))
 def test_whatever_is_done_the_database_stores_agree(acts: list[tuple[Any, ...]]) -> None:
     async def work() -> None:

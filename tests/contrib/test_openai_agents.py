@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from chatmemory.contrib.openai_agents import DjangoSession
 from tests.database.test_async import run
+from tests.support import budget
 from tests.support.openai_agents_items import EVERY_ITEM, call, output, reasoning, said
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -331,7 +332,7 @@ DOES = st.one_of(
 )
 
 
-@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@settings(max_examples=budget.examples(25), suppress_health_check=list(HealthCheck))
 @given(does=st.lists(DOES, min_size=1, max_size=12))
 def test_whatever_is_done_both_keep_the_same(does: list[tuple[str, Any]]) -> None:
     number = next(_NUMBERS)

@@ -46,6 +46,7 @@ from chatmemory.contrib.pydantic_ai import DjangoMessageHistory
 from chatmemory.formats.openai import to_openai
 from chatmemory.models import Conversation
 from tests.database.test_async import run
+from tests.support import budget
 from tests.support.factories import UserFactory
 from tests.support.pydantic_ai_messages import EVERY_MESSAGE, NOON, PNG, asked, returned
 
@@ -107,7 +108,7 @@ class TestRoundTrip:
             history().add([request])
         assert history().messages() == [asked("1"), two, two, asked("1")]
 
-    @settings(max_examples=40, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=budget.examples(40), suppress_health_check=list(HealthCheck))
     @given(batches=st.lists(st.lists(st.integers(0, 99), max_size=4), max_size=5))
     def test_whatever_the_batches(self, batches: list[list[int]]) -> None:
         memory_id = f"{next(_NUMBERS)}"

@@ -17,7 +17,7 @@ from chatmemory import (
 )
 from chatmemory.core.serialization import message_to_data
 from chatmemory.stores import DjangoChatMemoryStore
-from tests.support.window_cases import fewer_on_servers
+from tests.support import budget
 from tests.vectors import OracleEstimator, as_messages, load, snake_case
 
 # Scenarios that go another way here, on purpose; docs/langchain4j.md lists the same differences.
@@ -219,7 +219,7 @@ def test_in_memory(scenario: dict[str, Any]) -> None:
 
 
 # Which statements a scenario sends, the named ones show on each database; what they do is the same on all of them.
-ON_THE_ORM = load("named")["scenarios"] + load("random")["scenarios"][: fewer_on_servers(400)]
+ON_THE_ORM = load("named")["scenarios"] + load("random")["scenarios"][: budget.examples(400)]
 
 
 @pytest.mark.django_db

@@ -22,6 +22,7 @@ from chatmemory import (
 from chatmemory.core.entries import Entry, EvictionReason
 from chatmemory.core.eviction import Retained
 from chatmemory.core.window import Window, WindowKind
+from tests.support import budget
 from tests.support.strategies import tool_groups
 
 CALL = ToolExecutionRequest("1", "tool", "{}")
@@ -132,7 +133,7 @@ class Naive:
 
 
 class TestAnyConversation:
-    @settings(max_examples=300)
+    @settings(max_examples=budget.examples(300))
     @given(ANY_CASE)
     # A call leaves, and its result, the last thing said, with it.
     @example(Case([Entry(AiMessage(None, [CALL]), 1), Entry(RESULT, 1)], [Entry(UserMessage("Hi"), 1)], 2, 0, False))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """
 import importlib, os, sys
 
@@ -45,6 +47,7 @@ EXTRAS = {
 }
 
 
+@pytest.mark.slow
 def test_a_missing_package_is_named_with_its_extra() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM, *EXTRAS], capture_output=True, text=True, check=False)
     assert done.stderr == ""

@@ -91,11 +91,13 @@ def test_a_decimal_that_is_not_finite_becomes_text_as_a_float_does(text: str) ->
     assert loads(dumps(Decimal(text))) == text
 
 
+@pytest.mark.slow
 @given(json_values(text=st.text(max_size=20)))
 def test_every_json_value_comes_back(value: Any) -> None:
     assert loads(dumps(value)) == value
 
 
+@pytest.mark.slow
 @given(st.recursive(st.integers() | PRINTABLE, lambda inner: st.lists(inner) | st.dictionaries(PRINTABLE, inner)))
 def test_plain_data_is_written_as_pythons_json_does(value: Any) -> None:
     assert dumps(value) == json.dumps(value, separators=(",", ":"), ensure_ascii=False)

@@ -296,6 +296,7 @@ class TestPdfFiles:
         assert self.pages(PdfFileContent(base64_data=data)) == 1
         assert self.pages(PdfFileContent("https://x.org/a.pdf")) == 1
 
+    @pytest.mark.slow
     def test_a_small_file_may_unpack_to_much(self):
         packed = b"/Type /ObjStm stream\n" + zlib.compress(b"/Type /Page " * 1_500_000)
         assert self.pages(PdfFileContent(base64_data=base64.b64encode(packed * 40).decode())) == 1000

@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 from tests.support.paths import ROOT
 
 SETUP = """
@@ -80,6 +82,7 @@ FORMATS = {"media", "registry", "schemas"}
 """Of ``chatmemory.formats``: names, and links to media. The rest is imported with the first message of a format."""
 
 
+@pytest.mark.slow
 def test_setup_imports_no_format_no_model_no_importer_and_no_tokeniser() -> None:
     imported = json.loads(printed(SETUP))
     parts = [name.split(".") for name in imported if name.startswith("chatmemory.")]
@@ -92,6 +95,7 @@ def test_setup_imports_no_format_no_model_no_importer_and_no_tokeniser() -> None
     assert not [name for name in imported if name.split(".")[0] == "rest_framework" and name.count(".") > 1]
 
 
+@pytest.mark.slow
 def test_the_app_works_in_a_project_without_rest_framework() -> None:
     assert "Hello, anybody?" in printed(WITHOUT_REST)
 

@@ -183,6 +183,7 @@ class TestBothWindows:
         memory.messages()
         assert store.writes == 1
 
+    @pytest.mark.slow
     @given(st.lists(tool_groups() | messages().map(lambda message: [message])), st.integers(1, 9), st.booleans())
     def test_a_batch_is_as_one_by_one(
         self, make: Make, groups: list[list[ChatMessage]], limit: int, first: bool
@@ -347,6 +348,7 @@ class TestThreads:
         for thread in threads:
             thread.join()
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("objects", [1, 2], ids=["one object", "two objects over one store"])
     def test_500_adds_of_8_threads_build_on_each_other(self, make: Make, objects: int) -> None:
         store = ChainStore(limit=10)

@@ -223,6 +223,7 @@ class TestRepr:
         assert len(repr(value)) < 300
         assert "(1000000 characters)" in repr(value)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("value", [{"k": "x" * 1_000_000}, {"k": [0] * 1_000_000}], ids=["text", "list"])
     def test_shortens_long_attributes(self, value: dict[str, Any]) -> None:
         assert len(repr(CustomMessage(value))) < 1000

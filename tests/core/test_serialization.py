@@ -519,6 +519,7 @@ class TestHugeInput:
         with pytest.raises(InvalidMessageError, match=f"at most {MAX_DOCUMENT_CHARS} are read"):
             message_from_json('{"type":"AI","text":"' + "x" * 25_000_000 + '"}')
 
+    @pytest.mark.slow
     def test_a_long_key_is_not_copied_for_every_value_below_it(self) -> None:
         data = {"type": "CUSTOM", "attributes": {"k" * 2_000_000: [0] * 200_000}}
         begin = time.process_time()

@@ -203,6 +203,7 @@ class TestModels:
 
 @pytest.mark.parametrize("encoding", ENCODING_NAMES)
 class TestHazards:
+    @pytest.mark.slow
     def test_a_million_spaces(self, encoding: str) -> None:
         assert 0 < count_tokens(" " * 2_000_000, encoding) < 2_000_000
 
@@ -225,6 +226,7 @@ class TestHazards:
 
 
 class TestVocabularies:
+    @pytest.mark.slow
     def test_no_network(self) -> None:
         code = """
 import socket, sys
@@ -242,6 +244,7 @@ print(OpenAiTokenCountEstimator("gpt-4").estimate_token_count_in_text("🎉"))
 """
         assert run_python(code).split() == ["2", "5", "3"]
 
+    @pytest.mark.slow
     def test_many_threads_read_each_file_once(self) -> None:
         code = """
 import sys, threading
@@ -307,6 +310,7 @@ print(len(opened), len(set(opened)), sorted(counts) == [2] * 10 + [5] * 10)
             GPT_4O.estimate_token_count_in_message(SystemMessage("x"))
         assert count_tokens("hello world", "cl100k_base") == 2, "the other one is there"
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("name", "published"),
         [

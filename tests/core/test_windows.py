@@ -127,6 +127,7 @@ RECORDED = {"add", "add_all", "add_varargs", "set", "set_iterable", "set_varargs
 """The steps of LangChain4j's recordings that the model has."""
 
 
+@pytest.mark.slow
 def test_the_model_itself_is_langchain4j_by_default() -> None:
     tried = 0
     for scenario in [*load("named")["scenarios"], *load("random")["scenarios"]]:

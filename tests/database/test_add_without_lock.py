@@ -17,6 +17,7 @@ from chatmemory import AiMessage, ChatMessage, MessageWindowChatMemory, SystemMe
 from chatmemory.models import Conversation
 from chatmemory.stores import DjangoChatMemoryStore
 from tests.database.test_conversations import check_invariants
+from tests.support import budget
 from tests.support.factories import ConversationFactory, UserFactory
 from tests.support.kept_names import NAMES_ARE_KEPT
 from tests.support.strategies import messages, tool_groups
@@ -44,7 +45,8 @@ def state(conversation: Conversation) -> Any:
     return list(conversation.messages.order_by("position").values(*names)), conversation.version
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@pytest.mark.slow
+@settings(max_examples=budget.examples(60), suppress_health_check=list(HealthCheck))
 @given(window=windows, batches=batches)
 def test_with_and_without_a_lock_the_same(window: dict[str, Any], batches: list[list[ChatMessage]]) -> None:
     free, locked = ConversationFactory(owner=None, **window), ConversationFactory(owner=None, **window)
@@ -63,7 +65,8 @@ class _Undone(Exception):
 ways = st.sampled_from(["free", "free", "in a transaction", "undone", "by a copy"])
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@pytest.mark.slow
+@settings(max_examples=budget.examples(60), suppress_health_check=list(HealthCheck))
 @given(
     window=windows, acts=st.lists(st.tuples(st.integers(0, 1), ways, batches.map(lambda said: said[:2])), max_size=8)
 )

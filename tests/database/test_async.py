@@ -36,6 +36,7 @@ from chatmemory.retention import apurge_conversations, apurge_evicted, apurge_ke
 from chatmemory.stores import DjangoChatMemoryStore
 from chatmemory.verification import averify
 from tests.database.test_conversations import check_invariants, users
+from tests.support import budget
 from tests.support.factories import ConversationFactory, UserFactory
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -183,7 +184,8 @@ def test_all_that_is_read_at_once_uses_one_connection() -> None:
     assert len(opened) == 1
 
 
-@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@pytest.mark.slow
+@settings(max_examples=budget.examples(25), suppress_health_check=list(HealthCheck))
 @given(yields=st.lists(st.integers(0, 40), min_size=1, max_size=6))
 def test_a_cancelled_task_leaves_a_change_done_or_not_done(yields: list[int]) -> None:
     conversation = ConversationFactory(owner=None, window="messages", limit=4)

@@ -569,6 +569,7 @@ class TestFailures:
         conversation.refresh_from_db()
         assert (conversation.version, conversation.memory.messages(), conversation.messages.count()) == before
 
+    @pytest.mark.slow
     @pytest.mark.django_db(transaction=True)
     def test_the_pauses_after_failures_and_the_signal(self) -> None:
         conversation = talk(9, limit=900, compact_at=50)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-import os
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -35,13 +34,12 @@ from chatmemory.models import Compaction, Conversation
 from chatmemory.verification import verify
 from tests.database.test_async import run as run_async
 from tests.database.test_compaction import purge
+from tests.support import budget
 from tests.support.due_conversations import due_conversation, texts
 from tests.support.long_histories import conversation_of
-from tests.support.window_cases import calls_of, fewer_on_servers, left_behind, windows
+from tests.support.window_cases import calls_of, left_behind, windows
 
 pytestmark = pytest.mark.django_db
-
-EXAMPLES = int(os.environ.get("CHATMEMORY_TEST_EXAMPLES", "0"))
 
 
 class Scribe:
@@ -111,7 +109,8 @@ def made_of(history: dict[str, Any]) -> Conversation:
     return conversation
 
 
-@settings(max_examples=EXAMPLES or fewer_on_servers(36), suppress_health_check=list(HealthCheck), deadline=None)
+@pytest.mark.slow
+@settings(max_examples=budget.examples(36), suppress_health_check=list(HealthCheck), deadline=None)
 @given(history=histories(), most=st.integers(1, 300), keep=st.sampled_from([0, 0, 30, 60, 100]), goes_on=st.booleans())
 def test_parts_cover_what_one_plan_would(history: dict[str, Any], most: int, keep: int, goes_on: bool) -> None:
     conversation = made_of(history)
@@ -148,6 +147,7 @@ def test_parts_cover_what_one_plan_would(history: dict[str, Any], most: int, kee
     conversation.delete()
 
 
+@pytest.mark.slow
 def test_as_much_stays_as_if_it_were_one() -> None:
     """A part that makes no room for its summary has others evicted: those that the next part covers, not more."""
     for scribe in Scribe(10**9, text="word " * 150), Scribe(800, text="word " * 150):
@@ -158,6 +158,7 @@ def test_as_much_stays_as_if_it_were_one() -> None:
     assert len(scribe.given) > 2
 
 
+@pytest.mark.slow
 def test_a_run_ends_though_the_conversation_goes_on() -> None:
     conversation = due_conversation(20)
     planned = list(plan_parts(conversation, summarizer=Scribe(800)))
@@ -172,6 +173,7 @@ def test_a_run_ends_though_the_conversation_goes_on() -> None:
     assert [messages for messages, _ in scribe.given] == [plan.messages for plan in planned]
 
 
+@pytest.mark.slow
 def test_a_failure_keeps_the_parts_before_it() -> None:
     conversation, other = due_conversation(40), due_conversation(8)
     whole = plan_compaction(conversation, summarizer=Scribe(10**9))
@@ -213,6 +215,7 @@ def test_what_an_erased_summary_stood_for_is_told_in_parts_too() -> None:
     assert [message.text for message in scribe.told] == [row.text for row in said]
 
 
+@pytest.mark.slow
 def test_what_is_still_in_the_memory_goes_on_though_the_first_part_made_room() -> None:
     conversation = due_conversation(24, limit=5000)
     assert not uncovered(conversation).exists()
@@ -225,6 +228,7 @@ def test_what_is_still_in_the_memory_goes_on_though_the_first_part_made_room() -
     assert not list(compact_due(summarizer=scribe))
 
 
+@pytest.mark.slow
 def test_a_limit_is_one_of_summaries_and_the_next_run_goes_on() -> None:
     conversation = due_conversation(40)
     scribe = Scribe(1500)
@@ -260,6 +264,7 @@ def test_a_part_has_no_more_than_a_request_may_read(settings: Any) -> None:
     assert [len(plan.messages) for plan in plans] == [4, 4, 4, 4, 4, 2]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="the same everywhere")
 def test_a_plan_reads_a_part_however_much_is_to_be_summarised() -> None:
     read: list[int] = []
@@ -274,6 +279,7 @@ def test_a_plan_reads_a_part_however_much_is_to_be_summarised() -> None:
 
 
 class TestDryRun:
+    @pytest.mark.slow
     def test_it_takes_what_a_run_then_takes(self, settings: Any) -> None:
         long, short = due_conversation(40), due_conversation(8)
         due_conversation(2)
@@ -314,6 +320,7 @@ def _answer(messages: Sequence[ChatMessage], tools: Any) -> AiMessage:
 counting = ChatModelSummarizer(_answer, input_tokens=1000)
 
 
+@pytest.mark.slow
 def test_the_command_says_what_is_done_and_what_is_left(settings: Any) -> None:
     conversation = due_conversation(40)
     settings.CHATMEMORY = {"SUMMARIZER": f"{__name__}.counting"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -34,13 +33,13 @@ from chatmemory.models import Conversation
 from chatmemory.retention import purge_evicted
 from chatmemory.verification import verify
 from tests.database.test_conversations import check_invariants
+from tests.support import budget
 from tests.support.naive_compaction import NaiveCompaction, NaivePlan, RefusedError
 from tests.support.naive_window import Item, Step, is_system
-from tests.support.window_cases import calls_of, fewer_on_servers, left_behind, naive_settings, windows
+from tests.support.window_cases import calls_of, left_behind, naive_settings, windows
 
 pytestmark = pytest.mark.django_db
 
-EXAMPLES = int(os.environ.get("CHATMEMORY_TEST_EXAMPLES", "0"))
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 
 sizes = st.sampled_from([0, 2, 10, 25])
@@ -280,14 +279,15 @@ class Compactions(RuleBasedStateMachine):
             self.transaction.__exit__(None, None, None)
 
 
+@pytest.mark.slow
 def test_any_order() -> None:
     run_state_machine_as_test(
         Compactions,
         settings=settings(
             phases=[Phase.explicit, Phase.generate],  # to shrink a failure would take minutes
             report_multiple_bugs=False,
-            max_examples=EXAMPLES or fewer_on_servers(18),
-            stateful_step_count=30,
+            max_examples=budget.examples(18),
+            stateful_step_count=budget.steps(30),
             suppress_health_check=list(HealthCheck),
         ),
     )

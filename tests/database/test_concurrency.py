@@ -31,6 +31,7 @@ def check_nothing_lost(conversation: Conversation, writers: list[str], each: int
     check_invariants(conversation)
 
 
+@pytest.mark.slow
 def test_processes_lose_nothing() -> None:
     """They even race to make the conversation."""
     writers = [f"p{number}" for number in range(4)]
@@ -46,6 +47,7 @@ def test_processes_lose_nothing() -> None:
     check_nothing_lost(Conversation.objects.get(), writers, 30)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("through", ["conversation", "store"])
 def test_threads_lose_nothing(through: str) -> None:
     conversation = ConversationFactory(owner=None, window="messages", limit=5)

@@ -32,6 +32,7 @@ from chatmemory import (
 from chatmemory.models import ORDER_STEP, Conversation, Message
 from chatmemory.models.fields import uuid7
 from chatmemory.stores import DjangoChatMemoryStore
+from tests.support import budget
 from tests.support.factories import ConversationFactory, UserFactory, give
 from tests.vectors import OracleEstimator
 
@@ -196,6 +197,7 @@ class TestAdding:
         with pytest.raises(ValueError, match="save the conversation"):
             Conversation().memory.add(*users(0))
 
+    @pytest.mark.slow
     def test_rows_touched_do_not_grow_with_history_or_window(self) -> None:
         """An add costs the same statements in a long conversation, and reads a bounded part of the window."""
 
@@ -246,6 +248,7 @@ def vars_of(row: Message) -> dict[str, Any]:
 
 
 class TestLargeMemories:
+    @pytest.mark.slow
     @pytest.mark.parametrize("keep", [True, False])
     def test_thousands_of_messages_leave_at_once(self, settings: Any, keep: bool) -> None:
         settings.CHATMEMORY = {"KEEP_HISTORY": keep}
@@ -257,6 +260,7 @@ class TestLargeMemories:
         assert (conversation.memory.messages(), conversation.retained_count) == ([], 0)
         assert conversation.messages.evicted().count() == (1300 if keep else 0)
 
+    @pytest.mark.slow
     def test_long_messages_are_stored_in_statements_that_a_server_takes(self) -> None:
         conversation = ConversationFactory(window="messages", limit=100)
         # Four bytes each, in the text and in the payload.
@@ -368,6 +372,7 @@ class TestRewriting:
         conversation.refresh_from_db()
         assert conversation.version == 1
 
+    @pytest.mark.slow
     def test_room_between_two_messages_runs_out(self) -> None:
         """A foreign memory that keeps a reminder at the end inserts before it again and again."""
         store = DjangoChatMemoryStore()
@@ -519,7 +524,8 @@ class TestWindow:
 
 
 class TestThePast:
-    @settings(max_examples=25, suppress_health_check=list(HealthCheck))
+    @pytest.mark.slow
+    @settings(max_examples=budget.examples(25), suppress_health_check=list(HealthCheck))
     @given(data=st.data())
     def test_every_past_memory_is_exact(self, data: st.DataObject) -> None:
         """Snapshots taken while a conversation went on are what memory.at() returns afterwards."""

@@ -85,6 +85,7 @@ def test_one_that_was_only_moved_falls_too(write: Write) -> None:
     assert not is_told("secret")
 
 
+@pytest.mark.slow
 def test_a_copy_falls_too() -> None:
     """Between two messages there is room for some 32 halvings; then a rewrite copies the one behind."""
     conversation = talk_with_summary()

@@ -132,6 +132,7 @@ class TestResultsThatWereCleared:
         conversation.memory.apply_compaction(planned(conversation), "sum")
         check_sendable(conversation)
 
+    @pytest.mark.slow
     def test_and_copied_then(self) -> None:
         """A rewrite that finds no room between two messages has to copy the one behind: the placeholder."""
         conversation = agent(6)
@@ -142,6 +143,7 @@ class TestResultsThatWereCleared:
         assert conversation.memory.apply_compaction(plan, "sum") is None
         check_sendable(conversation)
 
+    @pytest.mark.slow
     def test_and_copied_before_the_summary_is_planned(self) -> None:
         conversation = agent(6)
         conversation.memory.clear_tool_results(keep=0)
@@ -156,6 +158,7 @@ class TestResultsThatWereCleared:
         conversation.memory.apply_compaction(planned(conversation), "sum")
         check_sendable(conversation)
 
+    @pytest.mark.slow
     def test_after_it_was_copied(self) -> None:
         conversation = agent(6)
         plan = planned(conversation)
@@ -165,6 +168,7 @@ class TestResultsThatWereCleared:
         conversation.memory.apply_compaction(plan, "sum")
         check_sendable(conversation)
 
+    @pytest.mark.slow
     def test_copies_of_before(self) -> None:
         conversation = agent(6)
         squeeze(conversation, before=2)

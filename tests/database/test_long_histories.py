@@ -29,6 +29,7 @@ def summarised(size: int) -> Conversation:
     return rows.get()
 
 
+@pytest.mark.slow
 def test_a_plan_reads_only_what_is_new() -> None:
     short, long = (summarised(size) for size in (1_000, 20_000))
     plan = plan_compaction(long)
@@ -37,11 +38,13 @@ def test_a_plan_reads_only_what_is_new() -> None:
     assert sqlite_steps(lambda: plan_compaction(long)) < 2 * sqlite_steps(lambda: plan_compaction(short))
 
 
+@pytest.mark.slow
 def test_a_plan_of_four_times_as_much_takes_four_times_as_long() -> None:
     short, long = conversation_of(4_000), conversation_of(16_000)
     assert sqlite_steps(lambda: plan_compaction(long)) < 5 * sqlite_steps(lambda: plan_compaction(short))
 
 
+@pytest.mark.slow
 def test_what_is_due_is_found_by_what_is_new() -> None:
     short, long = (Conversation.objects.filter(pk=summarised(size).pk) for size in (1_000, 20_000))
     assert list(due_conversations(long)) == list(long)

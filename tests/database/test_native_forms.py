@@ -113,6 +113,7 @@ class TestSet:
         assert _retained(memory)[:2] == before
         assert _forms(_retained(memory)) == [None, None, {"z": 1}]
 
+    @pytest.mark.slow
     def test_a_copy_that_makes_room_has_the_form(self) -> None:
         conversation = Conversation.objects.create(memory_id="m", window="messages", limit=500)
         memory = _memory()

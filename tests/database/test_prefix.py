@@ -16,8 +16,8 @@ from chatmemory.database.reading import fresh_rows, prefix_version_at
 from chatmemory.formats.registry import message_format
 from chatmemory.models import Conversation
 from chatmemory.verification import verify
+from tests.support import budget
 from tests.support.provider_rules import anthropic_signature, assert_anthropic_accepts, assert_thinking_is_bound
-from tests.support.window_cases import fewer_on_servers
 
 pytestmark = pytest.mark.django_db
 
@@ -149,8 +149,9 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.usefixtures("sdks")
 @given(st.data(), STEPS, st.integers(2, 9), st.booleans())
-@settings(max_examples=fewer_on_servers(120))
+@settings(max_examples=budget.examples(120))
 def test_every_request_is_accepted_now_and_as_a_past_memory(
     data: st.DataObject, steps: list[Any], limit: int, first: bool
 ) -> None:
@@ -173,7 +174,7 @@ def test_every_request_is_accepted_now_and_as_a_past_memory(
 
 
 @given(st.data(), st.lists(st.sampled_from([*USUAL, Talk.shrink_the_window_elsewhere]), max_size=20))
-@settings(max_examples=50)
+@settings(max_examples=budget.examples(50))
 def test_a_window_that_is_smaller_than_what_is_stored_sends_no_stale_thinking(
     data: st.DataObject, steps: list[Any]
 ) -> None:

@@ -27,8 +27,8 @@ from chatmemory.database.operations.compaction_plan import plan_compaction
 from chatmemory.database.operations.replay import PastMemory, memories_before
 from chatmemory.database.reading import is_answer, request_before
 from chatmemory.models import Conversation, Message
+from tests.support import budget
 from tests.support.factories import ConversationFactory
-from tests.support.window_cases import fewer_on_servers
 
 pytestmark = pytest.mark.django_db
 
@@ -106,6 +106,7 @@ class TestWhatHappened:
 
 
 class TestWhatAnotherWindowWouldHaveDone:
+    @pytest.mark.slow
     def test_a_mark_and_whole_turns_break_fewer_prefixes(self) -> None:
         conversation = ConversationFactory(window="messages", limit=20)
         chat(conversation, 100)
@@ -249,7 +250,8 @@ def past_memory(rows: Iterable[Message]) -> PastMemory:
     return PastMemory(frozenset(said), tuple(summaries), sum(row.token_count for row in rows))
 
 
-@settings(max_examples=fewer_on_servers(150))
+@pytest.mark.slow
+@settings(max_examples=budget.examples(150))
 @given(BOUNDS, WINDOWS, st.lists(ACTS, min_size=3, max_size=30))
 def test_the_replay_of_the_window_that_a_conversation_had_is_its_record(
     bound: tuple[str, int], window: dict[str, Any], acts: list[tuple[str, Any]]
@@ -273,7 +275,8 @@ def test_the_replay_of_the_window_that_a_conversation_had_is_its_record(
     assert 0 <= recorded.cacheable_tokens <= recorded.input_tokens
 
 
-@settings(max_examples=60)
+@pytest.mark.slow
+@settings(max_examples=budget.examples(60))
 @given(st.lists(st.lists(SAID, min_size=1, max_size=1), min_size=3, max_size=30), st.integers(40, 300))
 def test_the_input_of_each_request_is_the_memory_that_its_answer_was_made_from(
     batches: list[list[ChatMessage]], limit: int

@@ -178,6 +178,7 @@ class TestWhatIsSaved:
         assert stored(conversation).title == "B"
 
 
+@pytest.mark.slow
 def test_the_fields_of_a_subclass_are_all_saved() -> None:
     done = subprocess.run([sys.executable, "-c", SUBCLASS], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -285,6 +286,7 @@ class TestAfterARollback:
         conversation.save()
         assert stored(conversation).title == "Title"
 
+    @pytest.mark.slow
     def test_a_long_transaction_keeps_no_object_alive(self) -> None:
         conversation = stored(conversation_of())
         conversation.title = "Title"

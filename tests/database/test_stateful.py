@@ -13,9 +13,9 @@ from chatmemory import ChatMessage, InMemoryChatMemoryStore, MessageWindowChatMe
 from chatmemory.models import Conversation
 from chatmemory.stores import DjangoChatMemoryStore
 from tests.database.test_conversations import check_invariants
+from tests.support import budget
 from tests.support.factories import ConversationFactory
 from tests.support.strategies import messages, tool_groups
-from tests.support.window_cases import fewer_on_servers
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -85,10 +85,13 @@ class TwoClients(RuleBasedStateMachine):
             check_invariants(self.conversation)
 
 
+@pytest.mark.slow
 def test_any_interleaving_of_two_clients() -> None:
     run_state_machine_as_test(
         TwoClients,
         settings=settings(
-            max_examples=fewer_on_servers(36), stateful_step_count=20, suppress_health_check=list(HealthCheck)
+            max_examples=budget.examples(36),
+            stateful_step_count=budget.steps(20),
+            suppress_health_check=list(HealthCheck),
         ),
     )

@@ -23,11 +23,12 @@ from chatmemory import (
 from chatmemory.models import Conversation, Message
 from chatmemory.stores import DjangoChatMemoryStore
 from tests.database.test_conversations import check_invariants
+from tests.support import budget
 from tests.support.strategies import messages, tool_groups
 
 pytestmark = pytest.mark.django_db
 
-examples = settings(max_examples=40, suppress_health_check=list(HealthCheck))
+examples = settings(max_examples=budget.examples(40), suppress_health_check=list(HealthCheck))
 batches = st.lists(st.lists(messages(), max_size=3) | tool_groups(), max_size=8)
 
 
@@ -49,6 +50,7 @@ def windows(draw: st.DrawFn) -> Any:
     )
 
 
+@pytest.mark.slow
 @examples
 @given(window=windows(), batches=batches, sets=st.lists(st.lists(messages(), max_size=5), max_size=2))
 def test_in_memory_and_on_the_orm_the_same(
@@ -81,6 +83,7 @@ class ElsewhereStore:
         self.update_messages = store.update_messages
 
 
+@pytest.mark.slow
 @examples
 @given(
     limit=st.integers(1, 5),
@@ -104,6 +107,7 @@ def test_what_a_memory_elsewhere_adds_to_a_full_window_was_said(
         transaction.set_rollback(True)
 
 
+@pytest.mark.slow
 @examples
 @given(window=windows(), batches=batches)
 def test_one_batch_or_one_by_one_the_same(window: Any, batches: list[list[ChatMessage]]) -> None:

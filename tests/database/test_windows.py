@@ -115,6 +115,7 @@ def check_past(conversation: Conversation, past: dict[int, list[ChatMessage]]) -
     assert len(cleared) == sum(row.origin == "cleared" for row in rows.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=[scenario["name"] for scenario in SCENARIOS])
 def test_vectors(scenario: dict[str, Any]) -> None:
     conversation = conversation_of(scenario["window"])
@@ -139,6 +140,7 @@ def test_vectors(scenario: dict[str, Any]) -> None:
     check_past(conversation, past)
 
 
+@pytest.mark.slow
 @examples(30)
 @given(window=windows(), steps=ops())
 def test_any_conversation(window: dict[str, Any], steps: list[dict[str, Any]]) -> None:
@@ -151,6 +153,7 @@ def test_any_conversation(window: dict[str, Any], steps: list[dict[str, Any]]) -
         transaction.set_rollback(True)
 
 
+@pytest.mark.slow
 @examples(30)
 @given(window=windows(), steps=ops(most=20))
 def test_any_conversation_one_by_one(window: dict[str, Any], steps: list[dict[str, Any]]) -> None:
@@ -177,6 +180,7 @@ def test_memories_over_the_store(window: dict[str, Any], messages: list[ChatMess
         transaction.set_rollback(True)
 
 
+@pytest.mark.slow
 @override_settings(CHATMEMORY={"KEEP_HISTORY": False})
 @examples(20)
 @given(window=windows(), steps=ops())

@@ -124,6 +124,7 @@ class TestAssistant:
         assert "forgotten" in answers[-1]
         assert "Ann" not in answers[-1]
 
+    @pytest.mark.slow
     def test_with_recall_it_finds_again_what_left_the_memory(self, api: Client, conversation: Conversation) -> None:
         page = f"/chat/{conversation.pk}/"
         assert "Recall: off" in api.get(page).content.decode()

@@ -57,6 +57,7 @@ class TestOpenAi:
 
         return take
 
+    @pytest.mark.usefixtures("sdks")
     def test_it_streams(self, api: Client, conversation: Conversation, model_server: ModelServer) -> None:
         model_server.stream(says("Hel", "lo", "!"))
         events = events_of(api, conversation)
@@ -71,6 +72,7 @@ class TestOpenAi:
             {"role": "user", "content": "Where are orders 1001 and 1002?"},
         ]
 
+    @pytest.mark.usefixtures("sdks")
     def test_it_calls_tools_in_parallel(
         self,
         api: Client,
@@ -92,6 +94,7 @@ class TestOpenAi:
             ("tool", "b", "Order 1002: two mugs, being packed, leave tomorrow."),
         ]
 
+    @pytest.mark.usefixtures("sdks")
     @pytest.mark.parametrize(
         ("status", "message", "words"),
         [
@@ -119,6 +122,7 @@ class TestOpenAi:
         assert kinds(events_of(api, conversation)) == ["delta", "change", "done"]
         assert types(conversation) == ["SYSTEM", "USER", "AI"]
 
+    @pytest.mark.usefixtures("sdks")
     def test_a_connection_that_breaks_in_the_middle(
         self, api: Client, conversation: Conversation, model_server: ModelServer, failure: Callable[[], str]
     ) -> None:
@@ -129,6 +133,7 @@ class TestOpenAi:
         events_of(api, conversation)
         assert types(conversation) == ["SYSTEM", "USER", "AI"]
 
+    @pytest.mark.usefixtures("sdks")
     def test_an_error_in_the_middle(
         self, conversation: Conversation, model_server: ModelServer, failure: Callable[[], str]
     ) -> None:
@@ -136,6 +141,7 @@ class TestOpenAi:
         assert "out of memory" in failure()
         assert types(conversation) == ["SYSTEM", "USER"]
 
+    @pytest.mark.usefixtures("sdks")
     def test_an_answer_that_just_ends(
         self, conversation: Conversation, model_server: ModelServer, failure: Callable[[], str]
     ) -> None:
@@ -143,6 +149,7 @@ class TestOpenAi:
         assert "broke off" in failure()
         assert types(conversation) == ["SYSTEM", "USER"]
 
+    @pytest.mark.usefixtures("sdks")
     @pytest.mark.parametrize(
         ("content_type", "text"),
         [
@@ -162,6 +169,7 @@ class TestOpenAi:
         model_server.say(200, content_type, text)
         assert "did not answer as a stream of chat completions. Check OPENAI_BASE_URL" in failure()
 
+    @pytest.mark.usefixtures("sdks")
     @pytest.mark.parametrize(("reason", "why"), [("length", "limit was reached"), ("content_filter", "filter")])
     def test_an_answer_that_is_cut_off_is_kept_and_marked(
         self, api: Client, conversation: Conversation, model_server: ModelServer, reason: str, why: str
@@ -173,6 +181,7 @@ class TestOpenAi:
         assert answer.text == "Once upon"
         assert why in answer.attributes["cut_off"]
 
+    @pytest.mark.usefixtures("sdks")
     def test_calls_that_are_cut_off_are_not_run(
         self, conversation: Conversation, model_server: ModelServer, failure: Callable[[], str]
     ) -> None:
@@ -180,6 +189,7 @@ class TestOpenAi:
         assert "were cut off: the model's limit was reached" in failure()
         assert types(conversation) == ["SYSTEM", "USER"]
 
+    @pytest.mark.usefixtures("sdks")
     def test_an_empty_answer(self, model_server: ModelServer, failure: Callable[[], str]) -> None:
         model_server.stream(says())
         assert "empty answer" in failure()
@@ -188,6 +198,7 @@ class TestOpenAi:
         model_server.close()
         assert "cannot be reached" in failure()
 
+    @pytest.mark.usefixtures("sdks")
     def test_a_failure_after_the_tools_repeats_no_tool(
         self,
         api: Client,
@@ -201,6 +212,7 @@ class TestOpenAi:
         assert kinds(events_of(api, conversation)) == ["delta", "change", "done"]
         assert types(conversation) == ["SYSTEM", "USER", "AI", "TOOL_EXECUTION_RESULT", "AI"]
 
+    @pytest.mark.usefixtures("sdks")
     def test_results_without_their_call_are_not_sent(
         self,
         api: Client,
@@ -213,6 +225,7 @@ class TestOpenAi:
         assert kinds(events_of(api, conversation)) == ["delta", "change", "done"]
         assert [message["role"] for message in model_server.requests[0]["messages"]] == ["user", "user"]
 
+    @pytest.mark.usefixtures("sdks")
     def test_a_window_too_small_for_a_call_and_its_results(
         self,
         api: Client,

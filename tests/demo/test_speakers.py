@@ -70,6 +70,7 @@ each_server = pytest.mark.parametrize("name", SERVERS)
 @each_server
 @ways
 class TestEachModel:
+    @pytest.mark.usefixtures("sdks")
     def test_it_gives_out_all_that_the_model_does(
         self, request: pytest.FixtureRequest, name: str, way: Callable[..., list[Any]]
     ) -> None:
@@ -85,6 +86,7 @@ class TestEachModel:
         address = server.url.removeprefix("http://").partition("/")[0]
         assert chosen_speaker().name == f"{model} at {address}"
 
+    @pytest.mark.usefixtures("sdks")
     @pytest.mark.parametrize("status", [401, 404, 429, 500])
     def test_errors_say_what_to_do(
         self, request: pytest.FixtureRequest, name: str, way: Callable[..., list[Any]], status: int
@@ -102,6 +104,7 @@ class TestEachModel:
         }[status]
         assert all(word in str(raised.value) for word in [*words, "so it is"])
 
+    @pytest.mark.usefixtures("sdks")
     def test_a_server_that_is_not_there(
         self,
         request: pytest.FixtureRequest,
@@ -119,6 +122,7 @@ class TestEachModel:
         with pytest.raises(SpeakerError, match=f"cannot be reached. Check {SERVERS[name][2]}"):
             way()
 
+    @pytest.mark.usefixtures("sdks")
     def test_what_cannot_be_sent(
         self, request: pytest.FixtureRequest, name: str, way: Callable[..., list[Any]]
     ) -> None:
@@ -127,6 +131,7 @@ class TestEachModel:
             way([CustomMessage({"a": 1})])
 
 
+@pytest.mark.usefixtures("sdks")
 @ways
 def test_what_the_assistant_says_of_a_model_is_translated(
     anthropic_server: AnthropicServer, way: Callable[..., list[Any]]
@@ -139,6 +144,7 @@ def test_what_the_assistant_says_of_a_model_is_translated(
 @pytest.mark.parametrize("name", ["anthropic_server", "gemini_server"])
 @ways
 class TestKeys:
+    @pytest.mark.usefixtures("sdks")
     def test_one_is_needed(
         self,
         request: pytest.FixtureRequest,
@@ -153,6 +159,7 @@ class TestKeys:
             way()
 
 
+@pytest.mark.usefixtures("sdks")
 @ways
 def test_an_error_in_the_middle_of_anthropics_stream(
     anthropic_server: AnthropicServer, way: Callable[..., list[Any]]
@@ -163,6 +170,7 @@ def test_an_error_in_the_middle_of_anthropics_stream(
         way()
 
 
+@pytest.mark.usefixtures("sdks")
 def test_a_wrong_key_of_gemini_is_a_bad_request(gemini_server: GeminiServer) -> None:
     gemini_server.fail(400, "API key not valid. Please pass a valid API key.")
     with pytest.raises(SpeakerError, match=r"refused the key \(401\). Check GEMINI_API_KEY"):
@@ -214,12 +222,14 @@ class TestTroubleAtTheStart:
         server_of(request, name).say(200, "application/json", '{"data": [], "models": [], "has_more": false}')
         assert chosen_speaker().trouble() is None
 
+    @pytest.mark.usefixtures("sdks")
     def test_the_key_is_refused(self, request: pytest.FixtureRequest, name: str) -> None:
         server_of(request, name).fail(401, "so it is")
         trouble = chosen_speaker().trouble()
         assert trouble is not None
         assert all(word in trouble for word in ["refused the key (401)", f"Check {SERVERS[name][1]}", "so it is"])
 
+    @pytest.mark.usefixtures("sdks")
     def test_the_key_is_missing(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         model, key, address = SERVERS[name]
         whose = {"anthropic_server": "anthropic:", "gemini_server": "gemini:"}.get(name, "")

@@ -36,6 +36,7 @@ def test_the_page_speaks_the_language_of_the_browser(
     assert "New chat" not in page
 
 
+@pytest.mark.usefixtures("sdks")
 @pytest.mark.parametrize(
     ("language", "sentence"),
     [

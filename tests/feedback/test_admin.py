@@ -41,6 +41,7 @@ def pages(conversation: Conversation) -> list[str]:
     return [change, f"{change}?view=history", f"{memory}?answer=3", memory]
 
 
+@pytest.mark.slow
 def test_it_is_below_its_answer(admin_client: Client, conversation: Conversation) -> None:
     for address in pages(conversation):
         page = admin_client.get(address).content.decode()
@@ -50,6 +51,7 @@ def test_it_is_below_its_answer(admin_client: Client, conversation: Conversation
         assert '<q dir="auto">&lt;b&gt;Nonsense&lt;/b&gt;</q>' in after, address
 
 
+@pytest.mark.slow
 def test_comments_are_for_those_who_may_read(conversation: Conversation) -> None:
     blind = signed_in(member(["view_conversation"]))
     for address in pages(conversation):
@@ -66,6 +68,7 @@ def test_a_user_who_was_anonymised_is_not_named(admin_client: Client, conversati
     assert "Nonsense" not in page
 
 
+@pytest.mark.slow
 def test_a_page_asks_once(admin_client: Client, conversation: Conversation) -> None:
     for address in pages(conversation):
         counts = []

@@ -183,6 +183,7 @@ class TestErasing:
 
 
 class TestVerify:
+    @pytest.mark.slow
     def test_what_belongs_to_no_answer_is_found_and_deleted(self, conversation: Conversation, user: Any) -> None:
         give_feedback(conversation, 2, user, "up")
         assert list(verify()) == []

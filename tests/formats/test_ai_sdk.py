@@ -32,6 +32,7 @@ from chatmemory import (
     messages_to_json,
 )
 from chatmemory.formats.ai_sdk import each_to_ai_sdk, from_ai_sdk, to_ai_sdk
+from tests.support import budget
 from tests.support.any_json import changed
 from tests.support.strategies import messages, tool_groups
 
@@ -176,7 +177,7 @@ class TestWritten:
             to_ai_sdk([HI, HI], ids=["1"])
 
 
-@settings(max_examples=150)
+@settings(max_examples=budget.examples(150))
 @given(groups)
 def test_nothing_is_lost(groups: list[list[ChatMessage]]) -> None:
     said = [message for group in groups for message in group]
@@ -316,7 +317,7 @@ class TestRead:
         message = _said("assistant", _call(output={"a": 1}, resultProviderMetadata=lies))
         assert from_ai_sdk([message])[1] == ToolExecutionResultMessage("c1", "now", '{"a":1}')
 
-    @settings(max_examples=250)
+    @settings(max_examples=budget.examples(250))
     @given(groups, st.data())
     def test_what_has_one_thing_changed_is_read_or_refused(
         self, groups: list[list[ChatMessage]], data: st.DataObject

@@ -34,6 +34,7 @@ from chatmemory.core.json_text import dumps
 from chatmemory.formats import UnsupportedContentError
 from chatmemory.formats.gemini import from_gemini, to_gemini
 from chatmemory.formats.validity import Repair
+from tests.support import budget
 from tests.support.any_json import changed
 from tests.support.provider_rules import assert_gemini_accepts
 from tests.support.strategies import json_values, texts
@@ -627,14 +628,14 @@ def _read_or_error(data: Any) -> list[ChatMessage] | InvalidMessageError:
 
 
 class TestAny:
-    @settings(max_examples=150)
+    @settings(max_examples=budget.examples(150))
     @given(_conversations())
     def test_what_can_be_written_comes_back(self, given: list[ChatMessage]) -> None:
         written = to_gemini(given, pytest.fail)
         assert_gemini_accepts(written)
         assert from_gemini(written) == given
 
-    @settings(max_examples=300)
+    @settings(max_examples=budget.examples(300))
     @given(st.sampled_from([data for _, data in SAME_BOTH_WAYS.values()] + list(KEPT.values())), st.data())
     def test_what_has_one_thing_changed_is_read_or_refused(self, whole: dict[str, Any], data: st.DataObject) -> None:
         read = _read_or_error(changed(whole, data))

@@ -38,6 +38,7 @@ from chatmemory import (
 from chatmemory.formats import UnsupportedContentError
 from chatmemory.formats.openai import from_openai, to_openai
 from chatmemory.formats.validity import Repair
+from tests.support import budget
 from tests.support.any_json import any_json, any_text, changed
 from tests.support.refused_media import OPENAI_REFUSES
 from tests.support.strategies import json_values, messages, texts, tool_groups
@@ -887,7 +888,7 @@ _written_media: st.SearchStrategy[Content] = st.one_of(
 
 
 class TestAnyMessages:
-    @settings(max_examples=150)
+    @settings(max_examples=budget.examples(150))
     @given(
         st.lists(
             st.one_of(
@@ -908,7 +909,7 @@ class TestAnyMessages:
         _accepted_by_the_sdk(data)
         from_openai(data)
 
-    @settings(max_examples=150)
+    @settings(max_examples=budget.examples(150))
     @given(st.data())
     def test_what_can_be_written_comes_back(self, data: st.DataObject) -> None:
         given = [message for group in data.draw(st.lists(_expressible(), max_size=3)) for message in group]
@@ -996,7 +997,7 @@ def _read_or_error(data: Any) -> list[ChatMessage] | InvalidMessageError:
 
 
 class TestAnyJson:
-    @settings(max_examples=300)
+    @settings(max_examples=budget.examples(300))
     @given(any_json | st.lists(_message_objects, max_size=3))
     def test_is_read_or_refused(self, data: Any) -> None:
         outcome = _read_or_error(data)
@@ -1008,7 +1009,7 @@ class TestAnyJson:
             with contextlib.suppress(UnsupportedContentError):  # a result with an empty ID
                 _accepted_by_the_sdk(to_openai(outcome))
 
-    @settings(max_examples=150)
+    @settings(max_examples=budget.examples(150))
     @given(st.sampled_from([data for _, data in SAME_BOTH_WAYS.values()]), st.data())
     def test_so_is_a_message_with_one_thingchanged(self, whole: dict[str, Any], data: st.DataObject) -> None:
         outcome = _read_or_error([changed(whole, data)])

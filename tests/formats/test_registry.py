@@ -226,6 +226,7 @@ class TestOwn:
         assert answer.status_code == 400
         assert "langchain4j, openai, ai-sdk, shouted" in answer.json()["detail"]
 
+    @pytest.mark.slow
     def test_described(self) -> None:
         def formats(path: str, method: str) -> list[str]:
             parameters = openapi_document()["paths"][path][method]["parameters"]

@@ -32,6 +32,7 @@ from chatmemory import (
 from chatmemory.formats import UnsupportedContentError
 from chatmemory.formats.responses import from_responses, to_responses
 from chatmemory.formats.validity import Repair
+from tests.support import budget
 from tests.support.any_json import changed
 from tests.support.provider_rules import assert_responses_accept
 from tests.support.refused_media import OPENAI_REFUSES
@@ -515,7 +516,7 @@ def _read_or_error(data: Any) -> list[ChatMessage] | InvalidMessageError:
 
 
 class TestAny:
-    @settings(max_examples=150)
+    @settings(max_examples=budget.examples(150))
     @given(_conversations())
     def test_what_can_be_written_comes_back(self, given: list[ChatMessage]) -> None:
         written = to_responses(given, pytest.fail)
@@ -523,7 +524,7 @@ class TestAny:
         assert from_responses(written) == given
         assert to_responses(given, repair=False) == written
 
-    @settings(max_examples=300)
+    @settings(max_examples=budget.examples(300))
     @given(
         st.sampled_from([items for _, items in SAME_BOTH_WAYS.values()] + [items for items, _ in KEPT.values()]),
         st.data(),

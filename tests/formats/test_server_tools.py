@@ -73,6 +73,7 @@ LEFT_OUT: dict[str, tuple[list[ChatMessage], list[Any], list[tuple[int, str]]]] 
 }
 
 
+@pytest.mark.usefixtures("sdks")
 @pytest.mark.parametrize(("messages", "sent", "repairs"), LEFT_OUT.values(), ids=LEFT_OUT)
 def test_a_call_without_its_result_is_left_out(
     messages: list[ChatMessage], sent: list[Any], repairs: list[tuple[int, str]]
@@ -82,12 +83,14 @@ def test_a_call_without_its_result_is_left_out(
     assert sorted(told) == sorted(repairs)
 
 
+@pytest.mark.usefixtures("sdks")
 def test_an_answer_that_is_nothing_else_is_left_out() -> None:
     said, repairs = _sent([HI, _claude(THINKING, SEARCH), HI])
     assert said == []
     assert repairs == [(1, "call_without_result"), (1, "blank")]
 
 
+@pytest.mark.usefixtures("sdks")
 @pytest.mark.parametrize("system", [[], [SystemMessage("Be brief.")]], ids=["", "before a system message"])
 @pytest.mark.parametrize(
     "said",
@@ -108,6 +111,7 @@ def test_a_call_that_anthropic_runs_next_is_sent(said: list[ChatMessage], system
     assert _sent([HI, *said, HI])[1] != []
 
 
+@pytest.mark.usefixtures("sdks")
 def test_a_result_may_come_in_the_next_answer() -> None:
     """So Anthropic answers if it has been waiting for the result of a call."""
     said = [HI, _claude(SEARCH, NOW), NOON, _claude(FOUND, TEXT), HI]
@@ -115,6 +119,7 @@ def test_a_result_may_come_in_the_next_answer() -> None:
     assert _sent([HI, _claude(TEXT, SEARCH), _claude(FOUND, TEXT), HI]) == ([[TEXT, SEARCH, FOUND, TEXT], "Hi"], [])
 
 
+@pytest.mark.usefixtures("sdks")
 @pytest.mark.parametrize("later", [_claude(TEXT, NOW | {"id": "t2"}), _claude(THINKING, NOW | {"id": "t2"})])
 def test_a_result_that_comes_after_another_answer_is_too_late(later: ChatMessage) -> None:
     result = ToolExecutionResultMessage("t2", "now", "one")
@@ -129,6 +134,7 @@ def test_a_result_whose_call_was_evicted_is_left_out() -> None:
     assert _sent([HI, _claude(FOUND, TEXT), HI]) == (["x", "Hi"], [(1, "result_without_call")])
 
 
+@pytest.mark.usefixtures("sdks")
 def test_thinking_before_a_call_that_is_left_out_stays() -> None:
     assert _sent([HI, _claude(THINKING, TEXT, SEARCH), HI]) == (
         [[THINKING, TEXT], "Hi"],
@@ -148,6 +154,7 @@ PLACES = {"toolResponse": {"id": "s1", "toolType": "GOOGLE_MAPS", "response": {}
 CALL_PART = {"functionCall": {"id": "t1", "name": "now", "args": {}}, **SIGNED}
 
 
+@pytest.mark.usefixtures("sdks")
 @pytest.mark.parametrize(
     ("parts", "sent", "repairs"),
     [
@@ -170,6 +177,7 @@ def test_gemini(parts: list[Any], sent: list[Any] | None, repairs: list[str]) ->
     assert sorted(repair.reason for repair in found) == sorted(repairs)
 
 
+@pytest.mark.usefixtures("sdks")
 def test_gemini_gets_the_turn_under_way_as_it_is() -> None:
     answer = from_gemini({"role": "model", "parts": [MAPS, CALL_PART]})
     request = to_gemini([HI, *answer, NOON], pytest.fail)
@@ -207,6 +215,7 @@ def _openai(messages: list[ChatMessage]) -> tuple[list[Any], list[tuple[int, str
     return items, [(repair.position, repair.reason) for repair in found]
 
 
+@pytest.mark.usefixtures("sdks")
 @pytest.mark.parametrize("hosted", HOSTED, ids=lambda item: f"{item['type']} {item['status']}")
 def test_openai_gets_no_call_that_has_not_finished(hosted: dict[str, Any]) -> None:
     read = from_responses([HI_ITEM, _reasoning(1), SAID, _reasoning(2), hosted, HI_ITEM])
@@ -217,6 +226,7 @@ def test_openai_gets_no_call_that_has_not_finished(hosted: dict[str, Any]) -> No
     assert to_responses(read, repair=False)[4] == hosted, "a record has all that was said"
 
 
+@pytest.mark.usefixtures("sdks")
 @pytest.mark.parametrize("status", ["completed", "failed", None])
 def test_openai_gets_calls_that_have_an_outcome(status: str | None) -> None:
     hosted = _item("mcp_call", status, name="route", arguments="{}", server_label="maps", output="left")
@@ -224,6 +234,7 @@ def test_openai_gets_calls_that_have_an_outcome(status: str | None) -> None:
     assert _openai(from_responses(items)) == (items, [])
 
 
+@pytest.mark.usefixtures("sdks")
 def test_reasoning_goes_with_the_call_that_it_led_to() -> None:
     search = HOSTED[0]
     read = from_responses([HI_ITEM, _reasoning(1), search, _reasoning(2), SAID])
@@ -246,6 +257,7 @@ def test_a_call_that_a_page_says_its_provider_runs_is_one_like_any_other(write: 
     assert [(repair.position, repair.reason) for repair in found] == [(1, "call_without_result")]
 
 
+@pytest.mark.usefixtures("sdks")
 @pytest.mark.django_db(transaction=True)
 def test_a_conversation_goes_on_after_an_answer_that_paused() -> None:
     conversation = Conversation.objects.create()

@@ -27,6 +27,7 @@ from chatmemory.formats.gemini import from_gemini, to_gemini
 from chatmemory.formats.openai import from_openai, to_openai
 from chatmemory.formats.responses import from_responses, to_responses
 from chatmemory.formats.validity import Names, Repair, Rules, make_valid
+from tests.support import budget
 from tests.support.provider_messages import provider_answers, sent_media
 from tests.support.provider_rules import (
     assert_anthropic_accepts,
@@ -260,6 +261,7 @@ def test_errors_count_what_was_given(write: Any) -> None:
         write([_result("x"), CustomMessage()])
 
 
+@pytest.mark.usefixtures("sdks")
 def test_openai_takes_an_id_again() -> None:
     written = to_openai([_call("a"), _result("a"), _call("a"), _result("a")], pytest.fail)
     assert_openai_accepts(written)
@@ -330,8 +332,9 @@ FORMATS = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.usefixtures("sdks")
 @FORMATS
-@settings(max_examples=200)
+@settings(max_examples=budget.examples(200))
 @given(_memories())
 def test_providers_accept_any_memory(write: Any, accept: Any, read: Any, given: list[ChatMessage]) -> None:
     written, _ = _written(write, given)
@@ -340,8 +343,9 @@ def test_providers_accept_any_memory(write: Any, accept: Any, read: Any, given: 
         accept(write(read(written)))
 
 
+@pytest.mark.usefixtures("sdks")
 @FORMATS
-@settings(max_examples=100)
+@settings(max_examples=budget.examples(100))
 @given(sent_media())
 def test_media_are_accepted_and_read_or_refused(write: Any, accept: Any, read: Any, message: ChatMessage) -> None:
     written, _ = _written(write, [message])
@@ -411,7 +415,7 @@ def _is_of(repair: Repair, message: ChatMessage) -> bool:
 
 
 @FORMATS
-@settings(max_examples=100)
+@settings(max_examples=budget.examples(100))
 @given(_memories())
 def test_repairs_come_in_order_and_name_what_was_changed(
     write: Any, accept: Any, read: Any, given: list[ChatMessage]
@@ -428,7 +432,7 @@ def test_repairs_come_in_order_and_name_what_was_changed(
             assert _is_of(repair, given[repair.position])
 
 
-@settings(max_examples=100)
+@settings(max_examples=budget.examples(100))
 @given(_memories())
 def test_nothing_that_can_be_sent_is_left_out(given: list[ChatMessage]) -> None:
     valid = make_valid(given, STRICT)
@@ -437,7 +441,7 @@ def test_nothing_that_can_be_sent_is_left_out(given: list[ChatMessage]) -> None:
     assert set(range(len(given))) - set(kept) <= gone
 
 
-@settings(max_examples=100)
+@settings(max_examples=budget.examples(100))
 @given(_memories(), st.sampled_from([LENIENT, STRICT]))
 def test_what_is_valid_is_not_changed(given: list[ChatMessage], rules: Rules) -> None:
     valid = make_valid(given, rules)

@@ -59,6 +59,7 @@ def summarised(*conversations: Conversation) -> list[bool]:
     return [texts(conversation)[0] == IN_MEMORY for conversation in conversations]
 
 
+@pytest.mark.slow
 def test_due_conversations_are_summarised_once() -> None:
     conversations = due_conversation(), due_conversation(compact_at=None), due_conversation(2), due_conversation()
     assert run() == "Summarised conversations: 2, failed: 0.\n"
@@ -75,6 +76,7 @@ def test_owner_conversation_and_keep() -> None:
     assert [len(texts(conversation)) for conversation in conversations] == [3, 3, 16]
 
 
+@pytest.mark.slow
 def test_a_limit_is_one_of_work_not_of_conversations() -> None:
     # The turn under way fills the window, so there is nothing to summarise however often somebody asks.
     idle = [due_conversation(1, limit=300) for _ in range(3)]

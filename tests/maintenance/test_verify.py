@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from chatmemory import SystemMessage, UserMessage
 from chatmemory.models import Conversation, IdempotencyKey, Message, Origin
 from chatmemory.verification import verify
+from tests.support import budget
 from tests.support.factories import ConversationFactory, UserFactory
 from tests.support.full_windows import conversation_of_turns, turn
 
@@ -56,6 +57,7 @@ def test_nothing_is_found_where_all_is_well(conversation: Conversation) -> None:
     assert run() == (0, [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("counter", "wrong", "expected"),
     [
@@ -98,6 +100,7 @@ def test_an_object_from_before_the_repair_adds_rightly() -> None:
     assert run() == (0, [])
 
 
+@pytest.mark.slow
 def test_lost_history_is_found_but_cannot_be_repaired(conversation: Conversation) -> None:
     Message.objects.filter(position=1).delete()
     assert whats() == ["missing messages"]
@@ -127,6 +130,7 @@ def test_how_to_accept_is_said_once() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_many_keys_are_each_looked_at(conversation: Conversation) -> None:
     for number in range(450):
         IdempotencyKey.objects.create(conversation=conversation, scope="elsewhere", key=str(number), account="{}")
@@ -163,6 +167,7 @@ def test_a_message_that_was_added_before_the_one_before_it(conversation: Convers
     assert (finding.what, finding.expected, finding.found) == ("added_in of message 4", "at least 3", "2")
 
 
+@pytest.mark.slow
 def test_the_first_such_message_of_each_conversation(conversation: Conversation) -> None:
     others = [ConversationFactory(window="messages", limit=4) for _ in range(3)]
     for other in others[:2]:
@@ -194,6 +199,7 @@ def test_pins_and_placeholders_are_no_finding(conversation: Conversation) -> Non
     assert run() == (0, [])
 
 
+@pytest.mark.slow
 def test_results_that_a_summary_left_behind() -> None:
     """Before placeholders counted as what they cover, a late summary took only the calls."""
     made = conversation_with_summary()
@@ -413,7 +419,8 @@ def test_as_many_queries_for_many_conversations_as_for_one(conversation: Convers
     assert len(many) == len(one)
 
 
-@hypothesis_settings(max_examples=20, suppress_health_check=list(HealthCheck))
+@pytest.mark.slow
+@hypothesis_settings(max_examples=budget.examples(20), suppress_health_check=list(HealthCheck))
 @given(
     wrong=st.fixed_dictionaries(
         {},

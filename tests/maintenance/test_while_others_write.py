@@ -46,6 +46,7 @@ def look_after(writing: list[Future[None]]) -> list[Finding]:
             return found
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_nothing_is_found_and_nothing_is_lost() -> None:
     conversation = ConversationFactory(window="messages", limit=5)

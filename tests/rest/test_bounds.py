@@ -266,6 +266,7 @@ class TestAnotherModel:
 
 
 class TestSearches:
+    @pytest.mark.slow
     @pytest.mark.parametrize("part", ["", "messages/"])
     def test_a_long_one_is_refused(self, api, user, part):
         address = url(said(user, 5), part) if part else "/api/conversations/"
@@ -285,17 +286,20 @@ class TestSearches:
 
 
 class TestBodies:
+    @pytest.mark.slow
     @pytest.mark.parametrize("value", ['{"":0}', "[]", "0", '"a"'])
     def test_too_many_values_are_refused(self, api, user, value):
         refused = post(api, url(said(user), "messages/"), f'{{"messages": [{",".join([value] * 450_000)}]}}')
         assert (refused.status_code, "values" in refused.json()["detail"]) == (413, True)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("text", ["," * 390_000, "[{" * 190_000, '"' * 190_000, "\\" * 190_000])
     def test_what_is_in_a_string_is_no_value(self, api, user, text):
         added = post(api, url(said(user), "messages/"), {"messages": [user_message(text)] * 2})
         assert added.status_code == 201
         assert Message.objects.first().text == text
 
+    @pytest.mark.slow
     def test_a_string_that_does_not_end_is_read_once(self, api, user):
         body = '"' + ',\\"' * 1_900_000
         assert post(api, url(said(user), "messages/"), body).status_code == 400

@@ -176,6 +176,7 @@ class TestWhatIsDue:
         said = api.get(path(conversation)).json()
         assert (said["last_summary"]["state"], said["plan"]) == ("evicted", None)
 
+    @pytest.mark.slow
     def test_failures_are_told_without_what_servers_are_called(
         self, api: Client, conversation: Conversation, summarizer: Any
     ) -> None:
@@ -598,6 +599,7 @@ class TestBounds:
                 assert "choose a smaller through" in answer.json()["detail"]
         assert post(api, path(conversation), {"through": 4, "text": TEXT}).status_code == 200
 
+    @pytest.mark.slow
     def test_what_one_call_does_not_take_is_left_for_the_next(self, api: Client, user: Any, summarizer: Any) -> None:
         conversation = make(user, window="tokens", limit=500)
         summarizer("brief", MAX_MEMORY_MESSAGES=11)

@@ -75,6 +75,7 @@ def test_the_list_has_pages(api: Client, user: Any) -> None:
     assert ids(api.get(second.json()["previous"])) == ids(page)
 
 
+@pytest.mark.slow
 def test_pages_hold_any_number_of_conversations_of_one_moment(api: Client, user: Any) -> None:
     moment = timezone.now()
     Conversation.objects.bulk_create(Conversation(owner=user, title=str(number)) for number in range(1300))

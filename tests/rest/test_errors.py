@@ -220,6 +220,7 @@ def test_what_is_not_there_or_not_allowed_is_a_problem_too(api: Client, client: 
     assert api.put(base)["Allow"] == "GET, HEAD, PATCH, DELETE"
 
 
+@pytest.mark.slow
 def test_a_person_with_a_browser_gets_a_page(api: Client, user: Any) -> None:
     conversation = ConversationFactory(owner=user, memory_id="x")
     conversation.memory.add(UserMessage("<b>Hello</b>"))

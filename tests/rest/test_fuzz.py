@@ -92,6 +92,7 @@ def check(request: FuzzRequest, response: Any, *, secret: bool) -> None:
         assert text == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("staff", [False] * 4 + [True], ids=lambda staff: "staff" if staff else "user")
 def test_hostile_requests_are_answered_without_an_error_of_the_server(staff: bool, request: Any, settings: Any) -> None:
     seed = request.node.callspec.indices["staff"]

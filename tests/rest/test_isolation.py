@@ -39,6 +39,7 @@ def everything() -> list[Any]:
     return [list(model._default_manager.order_by("pk").values()) for model in (Conversation, Message, IdempotencyKey)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", ROUTES, ids=lambda pattern: pattern.name)
 def test_everything_is_the_owners_alone(api: Client, user: Any, pattern: Any) -> None:
     stranger = UserFactory()
@@ -116,6 +117,7 @@ def test_the_projects_permission_is_asked_about_each_conversation(
     assert statuses <= {200, 204, 405}
 
 
+@pytest.mark.slow
 def test_query_counts_do_not_grow(api: Client, user: Any, django_assert_num_queries: Any) -> None:
     conversation = ConversationFactory(owner=user, window="messages", limit=40, memory_id="x")
     for count in (3, 60):
@@ -150,6 +152,7 @@ def test_query_counts_do_not_grow(api: Client, user: Any, django_assert_num_quer
             assert post(api, url(conversation, "memory/preview/"), {"limit": 2}).status_code == 200
 
 
+@pytest.mark.slow
 def test_what_a_write_costs_does_not_grow_either(api: Client, user: Any) -> None:
     counts = []
     for size in (10, 500):

@@ -172,6 +172,7 @@ def test_a_site_in_one_language(api: Client, conversation: Conversation, setting
     assert answer["detail"].startswith("回答できる発言が")
 
 
+@pytest.mark.slow
 def test_the_description_of_the_api_stays_english(api: Client) -> None:
     with translation.override("ja"):
         assert openapi_text() == FILE.read_text(encoding="utf-8")

@@ -31,6 +31,7 @@ OPERATIONS = {
 }
 
 
+@pytest.mark.slow
 def test_the_committed_file_is_what_the_code_gives() -> None:
     assert FILE.read_text(encoding="utf-8") == openapi_text(), "run: python -m tests.tools.write_openapi"
 
@@ -56,6 +57,7 @@ def test_it_is_in_english(language: str) -> None:
         assert openapi_document() == DOCUMENT
 
 
+@pytest.mark.slow
 def test_a_projects_own_document_has_it_too_and_changes_nothing() -> None:
     for _ in range(2):
         document = SchemaGenerator(patterns=[path("api/", include("chatmemory.urls"))]).get_schema(public=True)
@@ -64,6 +66,7 @@ def test_a_projects_own_document_has_it_too_and_changes_nothing() -> None:
     assert openapi_document() == DOCUMENT
 
 
+@pytest.mark.slow
 def test_threads_do_not_mix() -> None:
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
@@ -75,6 +78,7 @@ def test_threads_do_not_mix() -> None:
     assert all(document == DOCUMENT for document in documents)
 
 
+@pytest.mark.slow
 def test_the_document_is_openapi_and_made_without_warnings(capsys: pytest.CaptureFixture[str]) -> None:
     GENERATOR_STATS.reset()
     document = openapi_document()
@@ -134,6 +138,7 @@ def test_everything_is_explained(operation: dict[str, Any]) -> None:
     assert operation["security"]
 
 
+@pytest.mark.slow
 def test_a_text_of_which_nothing_is_left_is_not_described_as_valid() -> None:
     model = openapi_document()["components"]["schemas"]["NewConversation"]["properties"]["model"]
     characters = [chr(code) for code in range(sys.maxunicode + 1)]
@@ -191,6 +196,7 @@ def test_no_body_has_fields_that_are_not_described(name: str) -> None:
     assert [each["required"] for each in loose] == ([["messages"]] if name == "takeTurn" else [])
 
 
+@pytest.mark.slow
 def test_the_schema_is_served_with_the_place_of_the_api(api: Client) -> None:
     answer = api.get("/api/schema/")
     assert answer["Content-Type"] == "application/json"
@@ -228,6 +234,7 @@ def test_the_root_lists_every_call_and_leads_to_the_page(api: Client) -> None:
     } in root["calls"]
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 def test_both_are_behind_the_permissions_of_the_project(client: Client) -> None:
     answer = client.get("/api/schema/")
@@ -272,6 +279,7 @@ assert not [name for name in sys.modules if name.startswith("drf_spectacular.")]
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hide", ["", "sys.modules['drf_spectacular'] = None"], ids=["installed", "not installed"])
 def test_without_the_app_the_rest_works(hide: str) -> None:
     done = subprocess.run(

@@ -27,6 +27,7 @@ urlpatterns = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.urls("tests.rest.test_projects")
 @pytest.mark.parametrize("prefix", ["/api", "/acme/memory", "/nested/v1"])
 def test_the_api_may_be_anywhere(api: Client, prefix: str) -> None:
@@ -62,6 +63,7 @@ def acts(api: Client, conversation: Conversation) -> list[tuple[str, int]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["DjangoModelPermissions", "DjangoObjectPermissions"])
 def test_model_permissions(api: Client, user: Any, settings: Any, grant: Any, name: str) -> None:
     settings.CHATMEMORY = {**settings.CHATMEMORY, "PERMISSION_CLASSES": [f"rest_framework.permissions.{name}"]}

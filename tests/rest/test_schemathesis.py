@@ -21,10 +21,11 @@ from schemathesis.specs.openapi.checks import ignored_auth
 from chatmemory import AiMessage, ToolExecutionRequest, UserMessage
 from chatmemory.models import Conversation
 from chatmemory.rest.openapi import openapi_document
+from tests.support import budget
 from tests.support.factories import UserFactory
 
 SETTINGS = Settings(
-    max_examples=4,
+    max_examples=budget.examples(4),
     derandomize=True,
     database=None,
     phases=[Phase.explicit, Phase.generate],
@@ -244,4 +245,4 @@ def test_linked_routes(described: Any) -> None:
             if case.path_parameters.get("memory_id") == "":
                 case.path_parameters["memory_id"] = "support-42"  # an empty one has no address
 
-    Chat.run(settings=Settings(SETTINGS, max_examples=10, stateful_step_count=8))
+    Chat.run(settings=Settings(SETTINGS, max_examples=budget.examples(10), stateful_step_count=budget.steps(8)))

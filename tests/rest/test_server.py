@@ -30,7 +30,7 @@ from chatmemory.urls import urlpatterns
 from tests.database.test_conversations import check_invariants
 from tests.support.server import Answer, HttpClient, run_server
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("sdks")]
 
 CONVERSATIONS = "/api/conversations/"
 

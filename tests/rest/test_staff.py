@@ -141,6 +141,7 @@ def test_every_route_and_method_is_named_here() -> None:
     assert found == set(CALLS) | ELSEWHERE
 
 
+@pytest.mark.slow
 def test_a_summary_is_made_for_those_who_may_have_one_made_and_read_it(settings: Any) -> None:
     settings.CHATMEMORY = {"USERS": "all", "SUMMARIZER": "tests.rest.test_compaction.brief"}
     theirs = planted()
@@ -152,6 +153,7 @@ def test_a_summary_is_made_for_those_who_may_have_one_made_and_read_it(settings:
         assert answer.status_code == (200 if may else 404), permissions
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("permissions", list(subsets()), ids=lambda permissions: "+".join(permissions) or "none")
 def test_words_are_for_those_who_may_read_and_acts_for_those_who_may_act(permissions: tuple[str, ...]) -> None:
     """One member of staff makes all calls, because signing in takes longer than a call."""
@@ -206,6 +208,7 @@ def test_rows_of_others_say_whose_they_are() -> None:
     assert patch(client, url(mine), {"owner": None}).json()["errors"][0]["place"] == "owner"
 
 
+@pytest.mark.slow
 def test_permissions_are_nothing_without_being_staff() -> None:
     theirs = planted()
     client = signed_in(member(is_staff=False))
@@ -214,6 +217,7 @@ def test_permissions_are_nothing_without_being_staff() -> None:
         assert (answer.status_code, said_in(answer), entries) == (404, set(), []), (name, method, query)
 
 
+@pytest.mark.slow
 def test_ones_own_are_as_they_are_without_any_permission() -> None:
     user = UserFactory()
     mine = planted(owner=user)
@@ -225,6 +229,7 @@ def test_ones_own_are_as_they_are_without_any_permission() -> None:
         assert entries == [], (name, method, query)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["conversation-list", "conversation-detail", "message-list", "message-detail", "memory"]
 )

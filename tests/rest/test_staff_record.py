@@ -124,6 +124,7 @@ class TestTheRecord:
         assert all("POST api/conversations/{conversation_id}/compaction/" in each for each in said)
         assert all(each.endswith('{"keep": 10}') for each in said)
 
+    @pytest.mark.slow
     def test_is_written_with_the_change_or_neither_is(self, user: Any, theirs: Conversation) -> None:
         def without_log(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
             if "INSERT" in sql and "django_admin_log" in sql:
@@ -156,6 +157,7 @@ class TestTheRecord:
         assert post(client, url(theirs, f"messages/{query}"), {"type": "NOBODY"}).status_code == 400
         assert self.entries() == []
 
+    @pytest.mark.slow
     def test_without_the_admin_a_logger_says_it(self) -> None:
         done = subprocess.run([sys.executable, "-c", WITHOUT_ADMIN], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr

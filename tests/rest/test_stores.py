@@ -49,6 +49,7 @@ class RemoteStore:
         return reverse("chatmemory:store", kwargs={"memory_id": memory_id})
 
 
+@pytest.mark.slow
 def test_a_memory_elsewhere_uses_it_as_its_store(api: Client, user: Any) -> None:
     remote = MessageWindowChatMemory(id="java/42", max_messages=4, store=RemoteStore(api))
     local = MessageWindowChatMemory(id="java/42", max_messages=4)

@@ -32,6 +32,7 @@ class TestTenants:
     def client(self) -> Client:
         return signed_in(member(is_superuser=True))
 
+    @pytest.mark.slow
     def test_what_is_not_theirs_is_as_if_it_were_not_there(self, client: Client) -> None:
         theirs, another = planted(), ConversationFactory(owner=UserFactory(username="acme-1"))
         unknown = Conversation(memory_id="unknown")
@@ -58,6 +59,7 @@ class TestTenants:
             assert entries == [], case
             assert everything() == before, case
 
+    @pytest.mark.slow
     def test_what_is_theirs_is_reached_once(self, client: Client) -> None:
         theirs = planted(owner=UserFactory(username="acme-1"))
         listed = client.get("/api/conversations/?owner=*").json()["results"]

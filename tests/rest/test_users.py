@@ -129,6 +129,7 @@ def test_every_call_is_named_here() -> None:
 
 
 class TestUsers:
+    @pytest.mark.slow
     def test_they_chat_and_no_more(self) -> None:
         user = UserFactory()
         mine, client = planted(owner=user), signed_in(user)
@@ -142,6 +143,7 @@ class TestUsers:
                 assert (answer.status_code, answer.json()["code"]) == (403, "not_for_users"), (name, method)
                 assert not words & HIDDEN, (name, method)
 
+    @pytest.mark.slow
     def test_they_do_everything_if_the_setting_says_so(self, settings: Any) -> None:
         settings.CHATMEMORY = {**settings.CHATMEMORY, "USERS": "all"}
         user = UserFactory()
@@ -150,6 +152,7 @@ class TestUsers:
             answer, words = call(client, name, method, mine, body)
             assert (answer.status_code < 300, words) == (True, says), (name, method)
 
+    @pytest.mark.slow
     def test_conversations_of_others_are_not_there(self) -> None:
         theirs, client = planted(), signed_in(UserFactory())
         for name, method in FOR_USERS:
@@ -199,6 +202,7 @@ class TestUsers:
 
 
 class TestStaff:
+    @pytest.mark.slow
     @pytest.mark.parametrize("permission", [*PERMISSIONS, SUMMARIZE, None])
     def test_their_own_need_the_permissions_of_others(self, permission: str | None) -> None:
         """With each permission alone, and with all but it."""
@@ -225,6 +229,7 @@ class TestStaff:
         for name, method in NOT_FOR_USERS:
             assert call(client, name, method, mine, CALLS[name, method][1])[0].status_code == 403
 
+    @pytest.mark.slow
     def test_superusers_do_everything(self) -> None:
         user = UserFactory(is_staff=True, is_superuser=True)
         mine, client = planted(owner=user), signed_in(user)
@@ -413,6 +418,7 @@ class TestWrittenBy:
         copies = mine.messages.retained().filter(origin="copy")
         assert {(row.type, row.written_by) for row in copies} == {("USER", "client"), ("AI", "assistant")}
 
+    @pytest.mark.slow
     def test_staff_see_what_is_not_as_it_seems(self, admin_client: Client, user: Any, settings: Any) -> None:
         settings.CHATMEMORY = {**settings.CHATMEMORY, "USERS": "all"}
         mine = ConversationFactory(owner=user, window="messages", limit=20)

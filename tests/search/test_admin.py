@@ -99,6 +99,7 @@ class TestProgress:
         address = reverse("admin:chatmemory_conversation_change", args=[conversation.pk])
         return plain(client.get(address).content.decode())
 
+    @pytest.mark.slow
     def test_is_shown_while_messages_are_missing(self, admin_client: Client, conversation: Conversation) -> None:
         conversation.memory.add(*(UserMessage(f"Bye {number}") for number in range(32)))
         assert "Search index: 0 of 64 messages" in self.page(admin_client, conversation)

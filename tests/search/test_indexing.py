@@ -63,6 +63,7 @@ class TestWriting:
         assert Progress.objects.get().indexed_to == 192
         assert {f"w{word(n)}" for n in range(192)} <= indexed()
 
+    @pytest.mark.slow
     def test_segments_are_merged_so_that_there_are_few(self) -> None:
         conversation = ConversationFactory()
         talk(conversation, 0, 1000)
@@ -70,6 +71,7 @@ class TestWriting:
         assert sum(Segment.objects.values_list("size", flat=True)) == Progress.objects.get().indexed_to
         assert not list(wrong_documents(Conversation.objects.all(), repair=False))
 
+    @pytest.mark.slow
     def test_segments_are_as_large_as_they_can_be(self) -> None:
         conversation = ConversationFactory()
         talk(conversation, 0, 30)
@@ -140,6 +142,7 @@ class TestErasing:
         conversation.memory.set([])
         assert {f"w{word(n)}" for n in range(118, 128)}.isdisjoint(indexed())
 
+    @pytest.mark.slow
     def test_a_text_that_was_read_before_it_was_erased_is_not_written(self, conversation: Conversation) -> None:
         """Several threads index and erase the same conversation."""
         stop = timezone.now() + timedelta(seconds=3)
@@ -177,6 +180,7 @@ class TestErasing:
 
 
 class TestCommand:
+    @pytest.mark.slow
     def test_it_closes_the_gap_that_a_killed_process_leaves(self) -> None:
         conversation = ConversationFactory()
         talk(conversation, 0, 64)

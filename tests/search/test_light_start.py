@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 _PROGRAM = """
 import sys
 
@@ -15,6 +17,7 @@ print(*sorted(name for name in sys.modules if name.startswith("chatmemory.contri
 """
 
 
+@pytest.mark.slow
 def test_what_a_process_imports_when_it_starts() -> None:
     command = [sys.executable, "-c", _PROGRAM]
     environment = {"DJANGO_SETTINGS_MODULE": "tests.settings.base", "PYTHONPATH": ":".join(filter(None, sys.path))}

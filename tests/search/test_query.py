@@ -12,6 +12,7 @@ from chatmemory.contrib.search.query import LONGEST_QUERY, MOST_TERMS, Query, ha
 from chatmemory.contrib.search.tokenizer import fits, sequence, token_texts
 from chatmemory.core.exceptions import InvalidValueError
 from tests.search.test_tokenizer import INTERESTING, TEXTS
+from tests.support import budget
 
 
 def finds(query: Query, text: str) -> bool:
@@ -185,7 +186,7 @@ def test_a_query_that_is_too_long_is_an_error() -> None:
 
 
 @given(TEXTS | st.text(st.sampled_from("ab -\"“”「」«» \t北京猫ที่-'_.")))
-@settings(max_examples=300)
+@settings(max_examples=budget.examples(300))
 def test_every_text_can_be_parsed(text: str) -> None:
     for prefix in (False, True):
         query = parse(text, prefix=prefix)
@@ -196,7 +197,7 @@ def test_every_text_can_be_parsed(text: str) -> None:
 
 
 @given(INTERESTING)
-@settings(max_examples=300)
+@settings(max_examples=budget.examples(300))
 def test_a_text_is_found_by_itself_and_by_its_words(text: str) -> None:
     text = text.replace("-", "_").replace('"', " ").replace("‐", "_")
     for query in (text, f'"{text}"', *text.split()):
@@ -206,6 +207,6 @@ def test_a_text_is_found_by_itself_and_by_its_words(text: str) -> None:
 
 
 @given(INTERESTING)
-@settings(max_examples=300)
+@settings(max_examples=budget.examples(300))
 def test_a_query_in_another_normal_form_is_the_same(text: str) -> None:
     assert parse(unicodedata.normalize("NFD", text)) == parse(unicodedata.normalize("NFC", text))

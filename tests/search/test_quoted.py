@@ -29,9 +29,9 @@ from chatmemory.verification import verify
 from tests.admin.test_conversation import html, staff, words  # noqa: F401
 from tests.admin.test_past_memory import address
 from tests.search.test_preload import forgotten, look
+from tests.support import budget
 from tests.support.assistant_models import ScriptedModel, calling
 from tests.support.factories import ConversationFactory
-from tests.support.window_cases import fewer_on_servers
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -246,7 +246,7 @@ class TestExport:
 TURN = st.tuples(st.sampled_from(["kiwi", "pear", "plum", "nothing"]), st.integers(0, 2), st.booleans())
 
 
-@settings(max_examples=fewer_on_servers(8), deadline=None)
+@settings(max_examples=budget.examples(8), deadline=None)
 @given(st.integers(7, 10), st.lists(TURN, min_size=3, max_size=6), st.sets(st.integers(0, 50)))
 def test_each_request_is_shown_with_what_it_had(
     limit: int, turns: list[tuple[str, int, bool]], deleted: set[int]

@@ -22,9 +22,9 @@ from chatmemory.models import Conversation
 from chatmemory.replaying import Question, RecallFigures, areplay
 from chatmemory.replaying import replay as replay_all
 from demo_project.sample_loading import load_sample, read_samples
+from tests.support import budget
 from tests.support.factories import ConversationFactory, UserFactory
 from tests.support.paths import ROOT
-from tests.support.window_cases import fewer_on_servers
 
 pytestmark = pytest.mark.django_db
 
@@ -221,7 +221,8 @@ WORDS = ["apple", "apples", "applied", "pear", "Birne", "café", "of", "of", "th
 texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join)
 
 
-@settings(max_examples=fewer_on_servers(30), deadline=None)
+@pytest.mark.slow
+@settings(max_examples=budget.examples(30), deadline=None)
 @given(st.integers(2, 8), st.lists(st.tuples(texts, texts, st.booleans()), min_size=2, max_size=14))
 def test_a_replay_finds_what_a_search_found_then(limit: int, turns: list[tuple[str, str, bool]]) -> None:
     conversation = ConversationFactory(window="messages", limit=limit)
@@ -296,6 +297,7 @@ class TestCommand:
         assert recall["recalled_share"] == figures.recalled_share
         assert "hit_share" in lines[0]
 
+    @pytest.mark.slow
     def test_it_says_what_recall_cannot_find(self) -> None:
         conversation = ConversationFactory(window="messages", limit=4)
         conversation.memory.add_all([UserMessage("Tea")] * 2500)
@@ -374,6 +376,7 @@ class TestCommand:
             call_command("chatmemory_replay", option, "5")
 
 
+@pytest.mark.slow
 def test_what_the_page_shows_is_what_the_command_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     owner = UserFactory()
     for sample in read_samples():

@@ -108,6 +108,7 @@ class TestSearch:
         assert scores == sorted(scores, reverse=True)
         assert scores[0] > 0
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("order", ["newest", "relevance"])
     @pytest.mark.parametrize("size", [1, 3, 50])
     def test_pages_have_every_hit_once(self, api: Client, user: Any, order: str, size: int) -> None:
@@ -204,6 +205,7 @@ class TestStaff:
 WORDS = ["apple", "pear", "Birne", "北京大学", "東京タワー", "ภาษาไทย", "user_id", "café", "привет", "👍🏽", "the"]
 
 
+@pytest.mark.slow
 def test_two_owners_never_find_what_is_the_others() -> None:
     draw = random.Random(7)
     owners = [UserFactory(), UserFactory()]

@@ -85,6 +85,7 @@ QUERIES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_people_find_the_messages_with_all_words(script: str, conversations: dict[str, Conversation]) -> None:
     there = searched(conversations[script])
@@ -96,6 +97,7 @@ def test_people_find_the_messages_with_all_words(script: str, conversations: dic
     assert wrong == {}
 
 
+@pytest.mark.slow
 def test_models_find_the_best_messages_first(conversations: dict[str, Conversation]) -> None:
     not_first, wrong = {}, {}
     for script, conversation in conversations.items():
@@ -111,6 +113,7 @@ def test_models_find_the_best_messages_first(conversations: dict[str, Conversati
     assert len(not_first) <= 15, not_first
 
 
+@pytest.mark.slow
 def test_all_conversations_together(conversations: dict[str, Conversation]) -> None:
     there = searched(*conversations.values())
     for _, kind, query, _ in QUERIES[::25]:
@@ -118,6 +121,7 @@ def test_all_conversations_together(conversations: dict[str, Conversation]) -> N
             there.positions(query, order, prefix=kind == "typed")
 
 
+@pytest.mark.slow
 def test_questions_in_chinese() -> None:
     there = searched(store(CHINESE["messages"], ConversationFactory()))
     ranks = []

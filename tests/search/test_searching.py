@@ -20,8 +20,8 @@ from chatmemory.personal_data import erase_user
 from chatmemory.retention import purge_evicted
 from tests.search.oracle import Document
 from tests.search.oracle import search as naive_search
+from tests.support import budget
 from tests.support.factories import ConversationFactory, UserFactory
-from tests.support.window_cases import fewer_on_servers
 
 pytestmark = pytest.mark.django_db
 
@@ -141,8 +141,9 @@ def find_all(chosen: Any, text: str, size: int, **options: Any) -> list[Hit]:
     return found
 
 
+@pytest.mark.slow
 @settings(
-    max_examples=fewer_on_servers(24),
+    max_examples=budget.examples(24),
     phases=[Phase.explicit, Phase.reuse, Phase.generate],  # each example asks some hundred searches
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

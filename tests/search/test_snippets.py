@@ -10,6 +10,7 @@ from chatmemory.contrib.search.query import parse
 from chatmemory.contrib.search.snippets import snippet
 from chatmemory.contrib.search.tokenizer import is_mark, token_texts
 from tests.search.test_tokenizer import INTERESTING, TEXTS
+from tests.support import budget
 
 BEFORE, AFTER = "lorem ipsum " * 30, " dolor sit amet" * 30
 
@@ -94,7 +95,7 @@ def test_a_passage_without_hits_is_the_beginning() -> None:
 
 
 @given(TEXTS | st.text(st.sampled_from("ab 北京猫\n")), st.integers(1, 50), st.booleans(), st.booleans(), st.data())
-@settings(max_examples=400)
+@settings(max_examples=budget.examples(400))
 def test_marks_are_in_the_passage(text: str, length: int, prefix: bool, related: bool, data: st.DataObject) -> None:
     query = data.draw(INTERESTING | st.sampled_from(text.split() or [""]))
     line, marks = snippet(text, parse(query, prefix=prefix), length=length, related=related)
@@ -105,7 +106,7 @@ def test_marks_are_in_the_passage(text: str, length: int, prefix: bool, related:
 
 
 @given(st.lists(st.sampled_from(["a", "b", "tea", "京", "ที่", "e\u0301", "👍🏽", " ", "_", "."]), max_size=60))
-@settings(max_examples=300)
+@settings(max_examples=budget.examples(300))
 def test_the_passage_has_what_was_found_and_whole_characters(parts: list[str]) -> None:
     text = "".join(parts)
     line, marks = snippet(text, parse("tea"), length=12)

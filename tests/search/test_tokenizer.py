@@ -18,6 +18,7 @@ from chatmemory.contrib.search.tokenizer import (
     token_texts,
     tokens,
 )
+from tests.support import budget
 
 WORDS = {
     "English": ("Don't stop, Caroline’s here!", "wdon wt wstop wcaroline ws where"),
@@ -172,6 +173,7 @@ def test_long_tokens_are_cut(text: str) -> None:
     assert token_texts(text)[0] == token_texts(text + text)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [
@@ -214,7 +216,7 @@ TEXTS = CODE_POINTS | INTERESTING
 
 
 @given(TEXTS)
-@settings(max_examples=400)
+@settings(max_examples=budget.examples(400))
 def test_every_text_has_tokens_in_order_at_places_inside(text: str) -> None:
     found = tokens(text)
     assert [token.text for token in found] == token_texts(text)
@@ -227,7 +229,7 @@ def test_every_text_has_tokens_in_order_at_places_inside(text: str) -> None:
 
 
 @given(TEXTS)
-@settings(max_examples=400)
+@settings(max_examples=budget.examples(400))
 def test_a_text_has_the_same_tokens_in_each_normal_form(text: str) -> None:
     expected = token_texts(text)
     for form in ("NFC", "NFD", "NFKC", "NFKD"):
@@ -235,7 +237,7 @@ def test_a_text_has_the_same_tokens_in_each_normal_form(text: str) -> None:
 
 
 @given(TEXTS)
-@settings(max_examples=400)
+@settings(max_examples=budget.examples(400))
 def test_a_word_is_found_by_its_own_token(text: str) -> None:
     for token in token_texts(text):
         if token[0] == "w":
@@ -243,7 +245,7 @@ def test_a_word_is_found_by_its_own_token(text: str) -> None:
 
 
 @given(TEXTS)
-@settings(max_examples=400)
+@settings(max_examples=budget.examples(400))
 def test_each_token_is_found_by_what_was_written_there(text: str) -> None:
     for token in tokens(text):
         if token.text[0] in "wn" and unicodedata.is_normalized("NFKC", text):
@@ -251,7 +253,7 @@ def test_each_token_is_found_by_what_was_written_there(text: str) -> None:
 
 
 @given(TEXTS)
-@settings(max_examples=400)
+@settings(max_examples=budget.examples(400))
 def test_case_makes_no_difference(text: str) -> None:
     # Only capitals within a word make more parts.
     assert sequence(text.lower()) == sequence(text)

@@ -20,11 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.terminal import TerminalReporter
 from django.db import connection
 from django.db.backends.signals import connection_created
 
 from tests.support.statements_by_name import is_by_the_product
-from tests.support.suites import ONLY_ON_SQLITE, WITH_ALL_PARAMETERS, files_of, is_in, is_in_every_suite
+from tests.support.suites import ONLY_ON_SQLITE, WITH_ALL_PARAMETERS, files_of, first_tests, is_in
 
 __all__ = ["Record", "Statements", "text_of"]
 
@@ -113,7 +114,7 @@ class Statements:
     def __init__(self) -> None:
         self.record = Record()
         self.lacking: dict[str, dict[str, list[str]]] = {}
-        self._of_every_suite: set[str] = set()
+        self._first: set[str] = set()
         self._part: tuple[str, bool] | None = None
         self._found: set[str] = set()
         self._known: dict[str, str] = {}
@@ -143,16 +144,11 @@ class Statements:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        numbers: Counter[str] = Counter()
-        for item in items:
-            test = item.nodeid.partition("[")[0]
-            if is_in_every_suite(test, numbers[test]):
-                self._of_every_suite.add(item.nodeid)
-            numbers[test] += 1
+        self._first = first_tests(items)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        self.begin(item.nodeid.partition("::")[0], first=item.nodeid in self._of_every_suite)
+        self.begin(item.nodeid.partition("::")[0], first=item.nodeid in self._first)
         part, since = self._part, time.process_time()
         try:
             return (yield)
@@ -189,14 +185,14 @@ class Statements:
             if any(self.lacking.values()) and session.exitstatus == pytest.ExitCode.OK:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+    def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
         if not any(self.lacking.values()):
             return
         terminalreporter.section("statements that suites on servers lack", red=True, bold=True)
         for suite, lacking in self.lacking.items():
             for text, files in lacking.items():
-                terminalreporter.line(f"{suite} lacks, of {', '.join(files)}: {text}")
-        terminalreporter.line(WHAT_TO_DO)
+                terminalreporter.write_line(f"{suite} lacks, of {', '.join(files)}: {text}")
+        terminalreporter.write_line(WHAT_TO_DO)
 
 
 def _is_compared(config: pytest.Config) -> bool:
@@ -204,6 +200,7 @@ def _is_compared(config: pytest.Config) -> bool:
     return (
         config.getoption("all", default=False)
         and not config.option.keyword
+        and config.option.markexpr in config.getini("addopts")
         and config.args_source is pytest.Config.ArgsSource.TESTPATHS
         and connection.vendor == "sqlite"
     )

@@ -9,9 +9,12 @@ run some.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable, Sequence
 from pathlib import Path, PurePosixPath
 
+import pytest
+
+from tests.support import budget
 from tests.support.paths import ROOT
 
 __all__ = [
@@ -22,10 +25,10 @@ __all__ = [
     "SUITES",
     "WITH_ALL_PARAMETERS",
     "files_of",
+    "first_tests",
     "is_collected_by",
     "is_in",
-    "is_in_every_suite",
-    "is_run_by",
+    "run_by_suites",
 ]
 
 _AT_ONCE = "threads or processes write at once, and the server decides who waits, and for how long"
@@ -458,17 +461,15 @@ def is_in(folders: Container[str], file: str) -> bool:
     return any(str(each) in folders for each in (PurePosixPath(file), *PurePosixPath(file).parents))
 
 
-def is_in_every_suite(test: str, number: int) -> bool:
-    """Return whether each suite that has its file runs a test with the set of parameters of this number, from 0.
-
-    These are the first two and every fifth.
-    """
-    return test not in RUN_ONCE and (number < 2 or number % 5 == 0)
+def first_tests(items: Iterable[pytest.Item]) -> set[str]:
+    """Return the IDs of the tests that each suite that has their file runs: not all parameters, and not the dearest."""
+    return {item.nodeid for item in budget.thinned(items) if item.nodeid.partition("[")[0] not in RUN_ONCE}
 
 
-def is_run_by(test: str, number: int) -> bool:
-    """Return whether the suites that have its file run a test with the set of parameters of this number, from 0."""
-    return test.partition("::")[0] in WITH_ALL_PARAMETERS or is_in_every_suite(test, number)
+def run_by_suites(items: Sequence[pytest.Item]) -> set[str]:
+    """Return the IDs of the tests that the suites that have their file run."""
+    whole = {item.nodeid for item in items if item.nodeid.partition("::")[0] in WITH_ALL_PARAMETERS}
+    return first_tests(items) | whole
 
 
 def is_collected_by(suite: str, path: Path) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import cache
 from random import Random
 from typing import Any
@@ -24,6 +23,7 @@ from chatmemory import (
     UserMessage,
 )
 from chatmemory.core.window import Window, WindowKind
+from tests.support import budget
 from tests.support.naive_window import Item, NaiveWindow, Settings, Step
 
 __all__ = [
@@ -32,7 +32,6 @@ __all__ = [
     "calls_of",
     "conversations",
     "examples",
-    "fewer_on_servers",
     "left_behind",
     "memory_of",
     "naive_settings",
@@ -46,19 +45,13 @@ __all__ = [
 ESTIMATOR = OpenAiTokenCountEstimator("gpt-4o")
 _tokens = cache(ESTIMATOR.estimate_token_count_in_message)  # the naive model counts everything at each look
 
-_EXAMPLES = int(os.environ.get("CHATMEMORY_TEST_EXAMPLES", "0"))
 _KINDS = ["system", "user", "user", "answer", "call", "calls", "result", "result", "error", "custom"]
 _TOOLS = ["weather", "clock"]
 
 
 def examples(usual: int) -> settings:
-    """So many examples, or ``CHATMEMORY_TEST_EXAMPLES`` of them."""
-    return settings(max_examples=_EXAMPLES or usual, suppress_health_check=list(HealthCheck))
-
-
-def fewer_on_servers(usual: int) -> int:
-    """So many examples on SQLite, and a third of them, the first ones, on a server: each statement takes longer."""
-    return usual if os.environ.get("CHATMEMORY_TEST_DATABASE", "sqlite") == "sqlite" else usual // 3
+    """Settings with so many examples, unless the suite has fewer."""
+    return settings(max_examples=budget.examples(usual), suppress_health_check=list(HealthCheck))
 
 
 def windows(**fixed: Any) -> st.SearchStrategy[dict[str, Any]]:

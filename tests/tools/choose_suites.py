@@ -26,27 +26,14 @@ from pathlib import Path
 from typing import TextIO
 
 from tests.support.paths import ROOT
+from tests.support.speed import OF_DEV
 from tests.support.statement_texts import Record
 from tests.support.suites import BESIDES, ONLY_ON_SQLITE, SUITES, WITH_ALL_PARAMETERS, is_in
 
 __all__ = ["choose"]
 
-# Each takes a second of CPU to import, or several, in each process.
-_FRAMEWORKS = {
-    "agent_framework",
-    "agents",
-    "anthropic",
-    "google",
-    "langchain_community",
-    "langchain_core",
-    "langgraph",
-    "llama_index",
-    "openai",
-    "pydantic_ai",
-    "schemathesis",
-}
 _SECONDS_TO_IMPORT = 0.3
-_SECONDS_TO_IMPORT_FRAMEWORKS = 60
+_SECONDS_TO_IMPORT_OF_DEV = 60  # frameworks and SDKs, in each process
 
 Choice = tuple[str, bool]  # a file, and whether with all its parameters
 
@@ -129,7 +116,7 @@ def _main() -> None:
         wanted -= texts.get((file, file in WITH_ALL_PARAMETERS), set())
     seconds = {
         (file, whole): asked.records[0].seconds_of(file, whole=whole)
-        + (_SECONDS_TO_IMPORT_FRAMEWORKS if _packages(ROOT / file) & _FRAMEWORKS else _SECONDS_TO_IMPORT)
+        + (_SECONDS_TO_IMPORT_OF_DEV if _packages(ROOT / file) & OF_DEV else _SECONDS_TO_IMPORT)
         for file, whole in choices
     }
     chosen = choose(texts, seconds, wanted)
@@ -138,7 +125,7 @@ def _main() -> None:
     for file, whole in chosen:
         if whole:
             _say(f"{file} has statements only with all its parameters", sys.stderr)
-        if found := _packages(ROOT / file) & _FRAMEWORKS:
+        if found := _packages(ROOT / file) & OF_DEV:
             _say(f"{file} imports {', '.join(sorted(found))}", sys.stderr)
     run = sum(seconds[choice] for choice in chosen) + sum(seconds.get((file, False), 0) for file in besides)
     everything = sum(seconds[file, True] for file in files)

@@ -34,6 +34,7 @@ from chatmemory.retention import purge_evicted
 from chatmemory.transfer.export import conversation_lines
 from chatmemory.transfer.records import DryRun
 from chatmemory.verification import verify
+from tests.support import budget
 from tests.support.factories import ConversationFactory, UserFactory
 from tests.support.full_windows import conversation_of_turns, turn
 from tests.support.provider_rules import assert_openai_accepts
@@ -43,7 +44,7 @@ from tests.support.strategies import texts
 
 pytestmark = pytest.mark.django_db
 
-examples = settings(max_examples=15, suppress_health_check=list(HealthCheck))
+examples = settings(max_examples=budget.examples(15), suppress_health_check=list(HealthCheck))
 
 
 def export() -> str:
@@ -57,6 +58,7 @@ def run(command: str, *args: str) -> str:
 
 
 class TestThereAndBack:
+    @pytest.mark.slow
     @examples
     @given(
         all_steps=st.lists(steps(), min_size=1, max_size=2),
@@ -540,6 +542,7 @@ class TestTheCommands:
             )
         assert not file.exists()
 
+    @pytest.mark.usefixtures("sdks")
     def test_for_openai(self, made: Conversation) -> None:
         ConversationFactory().memory.add(CustomMessage({"a": 1}))
         out, err = io.StringIO(), io.StringIO()
@@ -556,6 +559,7 @@ class TestTheCommands:
         assert "message 0: " in err.getvalue()
         assert "Exported conversations: 1. Left out: 1." in err.getvalue()
 
+    @pytest.mark.usefixtures("sdks")
     @pytest.mark.parametrize(
         "more",
         [

@@ -181,6 +181,7 @@ class TestImporting:
         assert imported(said(*TALK), **wrong).problems == 1
         assert not Conversation.objects.exists()
 
+    @pytest.mark.slow
     def test_many_messages_are_one_after_the_other(self) -> None:
         many = [UserMessage(str(number)) for number in range(450)]
         imported(said(*many))
@@ -333,6 +334,7 @@ class TestLangChain4j:
         assert problem in run("--format", "langchain4j", str(file))
         assert not Conversation.objects.exists()
 
+    @pytest.mark.slow
     def test_with_the_format_of_another_it_is_not_in_the_way(self, tmp_path: Path) -> None:
         file = tmp_path / "m.json"
         file.write_text(json.dumps(to_openai(TALK)))
@@ -410,6 +412,7 @@ class TestOpenAi:
 
 
 class TestItems:
+    @pytest.mark.slow
     @given(
         values=st.lists(json_values(), max_size=6),
         chunk=st.integers(1, 9),
@@ -461,6 +464,7 @@ class TestMemory:
         finally:
             tracemalloc.stop()
 
+    @pytest.mark.slow
     def test_of_an_import(self, tmp_path: Path) -> None:
         peaks = []
         for count in (1, 300, 1_200):
@@ -468,6 +472,7 @@ class TestMemory:
             peaks.append(self.peak("chatmemory_import", "--format", "langchain4j", str(file), "--dry-run"))
         assert peaks[2] < 1.2 * peaks[1]
 
+    @pytest.mark.slow
     def test_of_an_export_and_its_import(self, tmp_path: Path) -> None:
         exports, imports = [], []
         for count in (1, 300, 1_200):
@@ -524,6 +529,7 @@ with connection.execute_wrapper(halt):
 
 @pytest.mark.django_db(transaction=True)
 class TestKilled:
+    @pytest.mark.slow
     def test_and_begun_again_it_is_as_if_never_killed(self, tmp_path: Path) -> None:
         file = langchain4j_file(tmp_path / "m.json", 700)
         environment = os.environ | {

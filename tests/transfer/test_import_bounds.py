@@ -38,6 +38,7 @@ class TestALineThatIsTooLong:
         for module in files, openai_chat:
             monkeypatch.setattr(module, "MAX_RECORD_CHARS", 2_000)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("ends", [True, False])
     def test_is_left_out_and_the_next_is_read(self, tmp_path: Path, ends: bool) -> None:
         good = json.dumps({"messages": [{"role": "user", "content": "Hi"}]})

@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 from chatmemory.contrib.search.indexing import index_all
 from chatmemory.models import Conversation
 from chatmemory.models.branch import NOTHING, BranchTree
+from tests.support import budget
 from tests.support.imports import run_import
 
 pytestmark = pytest.mark.django_db
 
-examples = settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+examples = settings(max_examples=budget.examples(6), deadline=None, suppress_health_check=list(HealthCheck))
 
 SIMPLE = ["user", "assistant", "system"]
 KINDS = [*SIMPLE, "user", "assistant", "call", "result", "thought", "hidden", "empty", None]
@@ -145,6 +146,7 @@ def tree_of(made: Conversation) -> tuple[Tree, tuple[Node, ...]]:
     return tree, path(branches.end)
 
 
+@pytest.mark.slow
 @examples
 @given(talk=talks())
 def test_are_what_each_is_on_its_own(talk: dict[str, Any]) -> None:
@@ -166,6 +168,7 @@ def test_are_what_each_is_on_its_own(talk: dict[str, Any]) -> None:
         transaction.set_rollback(True)
 
 
+@pytest.mark.slow
 @examples
 @given(talk=talks(SIMPLE, in_order=True), count=st.integers(1, 13), seed=st.integers(0, 9))
 def test_that_were_said_since_are_added(talk: dict[str, Any], count: int, seed: int) -> None:
@@ -185,6 +188,7 @@ def test_that_were_said_since_are_added(talk: dict[str, Any], count: int, seed: 
         transaction.set_rollback(True)
 
 
+@pytest.mark.slow
 def test_with_many_messages_are_added_in_batches() -> None:
     chain = [(f"n{number - 1}" if number else None, "user", None) for number in range(450)]
     edits = [(f"n{parent}", "user", None) for parent in range(0, 450, 50)]

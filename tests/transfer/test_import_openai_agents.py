@@ -17,7 +17,7 @@ from chatmemory.models import Conversation
 from chatmemory.transfer import tables
 from tests.support.imports import row_texts, run_import, sqlalchemy_url
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("sdks")]
 
 
 @pytest.mark.skipif(connection.vendor == "mysql", reason="SQLAlchemySession makes no tables on MySQL and MariaDB")

@@ -56,6 +56,7 @@ class TestOthers:
             assert (answer.status_code, answer["Content-Type"]) == (403, "application/problem+json")
         assert said(conversation) == []
 
+    @pytest.mark.slow
     def test_a_session_needs_the_csrf_token(self, user: Any, conversation: Conversation) -> None:
         client = Client(enforce_csrf_checks=True)
         client.force_login(user)
@@ -67,6 +68,7 @@ class TestOthers:
 
 
 class TestStaff:
+    @pytest.mark.slow
     @pytest.mark.parametrize("as_stream", [False, True])
     def test_they_take_turns_with_the_permissions_to_write_and_read(self, as_stream: bool) -> None:
         for permissions in subsets():

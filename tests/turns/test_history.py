@@ -19,6 +19,7 @@ from chatmemory import (
 )
 from chatmemory.assistant import Thinking
 from chatmemory.models import Conversation
+from tests.support import budget
 from tests.support.api import url
 from tests.support.assistants import Speaker, choose
 from tests.support.factories import ConversationFactory
@@ -57,6 +58,7 @@ class TestPages:
             "step-start", "dynamic-tool", "step-start", "text",
         ]  # fmt: skip
 
+    @pytest.mark.slow
     def test_the_latest_turns_come_first(self, api: Client, conversation: Conversation) -> None:
         for number in range(120):
             conversation.memory.add(UserMessage(str(number)), AiMessage(f"To {number}"))
@@ -83,6 +85,7 @@ class TestPages:
             "W", *["0", *["x", "y"] * 4, "D"], *["1", *["x", "y"] * 4, "D"], *["2", *["x", "y"] * 4, "D"],
         ]  # fmt: skip
 
+    @pytest.mark.slow
     def test_many_short_rows_of_one_turn(self, api: Client, conversation: Conversation) -> None:
         conversation.memory.add(UserMessage("Go"), *(AiMessage(str(number)) for number in range(1500)))
         found = pages(api, conversation)
@@ -147,7 +150,8 @@ class Scripted:
         yield answer
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.slow
+@settings(max_examples=budget.examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(turns=TURNS)
 def test_what_the_streams_made_is_what_is_read(api: Client, user: Any, turns: Any) -> None:
     conversation = ConversationFactory.create(owner=user, window="messages", limit=100)

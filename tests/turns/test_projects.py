@@ -131,6 +131,7 @@ assert not left, left
 """
 
 
+@pytest.mark.slow
 def test_without_an_assistant_there_are_no_routes() -> None:
     subprocess.run([sys.executable, "-c", WITHOUT_ASSISTANT], check=True)
 

@@ -113,6 +113,7 @@ class TestFollow:
         assert texts_of(first) == texts_of(chunks) == "Half "
         assert said(conversation) == ["Hello", "Half "]
 
+    @pytest.mark.slow
     def test_a_comment_comes_while_nothing_is_stored(
         self, api: Client, conversation: Conversation, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -136,6 +137,7 @@ class TestFollow:
         assert "erased" in chunks[-1]["errorText"]
         assert "erased" in first[-1]["errorText"]
 
+    @pytest.mark.slow
     def test_a_turn_whose_process_died_after_its_answer(self, api: Client, conversation: Conversation) -> None:
         ask(api, conversation, "Hello")
         Conversation.objects.update(turn=F("turn") + 1, turn_until=timezone.now() + timedelta(minutes=1))
@@ -144,6 +146,7 @@ class TestFollow:
         assert shown["running"] is False
         assert follow(api, conversation).status_code == 204
 
+    @pytest.mark.slow
     def test_it_is_followed_under_asgi(
         self, api: Client, user: Any, conversation: Conversation, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -178,6 +178,7 @@ class TestEdited:
         messages = api.get(url(conversation, "turns/")).json()["messages"]
         return [message["parts"][-1]["text"] for message in messages]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("edited", [0, 1])
     def test_before_a_reload(self, api: Client, conversation: Conversation, model: Unsure, edited: int) -> None:
         for text in ("One", "Two"):
@@ -204,6 +205,7 @@ class TestEdited:
         assert chunks[0]["messageId"] == "answer-4"
         assert self.shown(api, conversation) == [*["One", "To One"][: 2 * edited], "Three", "To Three"]
 
+    @pytest.mark.slow
     def test_a_page_that_tells_the_version(self, api: Client, conversation: Conversation, model: Unsure) -> None:
         """It may edit a message without changing it, and repeat that after others were said."""
         chunks_of(chat(api, conversation, ui_message("One", "id-One")))
@@ -286,6 +288,7 @@ class TestFailedTurn:
         assert (chunks[0]["messageId"], texts_of(chunks)) == ("answer-0", "To Hello")
         assert said(conversation) == ["Hello", "To Hello"]
 
+    @pytest.mark.slow
     def test_an_overtaken_one_gets_its_own_answer(self, api: Client, conversation: Conversation, model: Unsure) -> None:
         model.fails = True
         assert ask(api, conversation, "One", idempotency_key="1").status_code == 502
@@ -304,6 +307,7 @@ class TestFailedTurn:
         assert [one["id"] for one in shown] == ["0", "1", "answer-1", "answer-3"]
         assert [part["text"] for one in shown for part in one["parts"] if "text" in part] == said(conversation)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("retried", ["One", "Two", "Three"])
     def test_each_of_several_gets_its_own_answer(
         self, api: Client, conversation: Conversation, model: Unsure, retried: str
@@ -317,6 +321,7 @@ class TestFailedTurn:
             assert ask(api, conversation, text, idempotency_key=text).json()["answer"]["text"] == f"To {text}"
         assert sorted(model.answered) == ["One", "Three", "Two"]
 
+    @pytest.mark.slow
     def test_the_message_of_a_page_that_was_loaded_again(
         self, api: Client, conversation: Conversation, model: Unsure
     ) -> None:
@@ -353,6 +358,7 @@ class TestFailedTurn:
 
 
 # A model that fails as often as not leaves questions open while others are asked, which is where an answer goes astray.
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_hundreds_of_retries_double_nothing(api: Client, conversation: Conversation, seed: int) -> None:
     random = Random(seed)

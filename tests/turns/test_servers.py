@@ -20,7 +20,7 @@ from tests.support.turn_streams import COMMENT, open_stream
 from tests.support.turns import texts_of
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("sdks")]
 
 SETTINGS = "tests.settings.turns"
 EARLY = 5

@@ -33,6 +33,7 @@ from chatmemory.contrib.usage.admin import UsageAdmin, amount
 from chatmemory.contrib.usage.models import Operation, Usage
 from chatmemory.core.usage import TOKENS
 from chatmemory.models import Conversation
+from tests.support import budget
 from tests.support.factories import ConversationFactory, UserFactory
 from tests.support.planted import member
 
@@ -188,9 +189,12 @@ CALLS = st.lists(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", ["day", "owner", "model", "operation"])
 @given(calls=CALLS)
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=budget.examples(20), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 def test_the_page_the_file_and_the_rows_have_the_same_sums(
     admin_client: Client, group: str, calls: list[dict[str, Any]]
 ) -> None:
@@ -313,6 +317,7 @@ class TestPeriods:
 
 
 class TestAccess:
+    @pytest.mark.slow
     def test_is_that_of_the_admin_of_conversations(self) -> None:
         called(model="secret")
         expected = {(): 403, ("view_conversation",): 200, ("change_conversation",): 200, ("read_message_text",): 403}
@@ -340,6 +345,7 @@ class TestAccess:
         admin_client.post(PAGE, {"action": "delete_selected", "_selected_action": [str(row.pk)], "post": "yes"})
         assert Usage.objects.count() == 1
 
+    @pytest.mark.slow
     def test_an_admin_that_shows_some_conversations_adds_up_theirs(self, admin_client: Client) -> None:
         marta, eve = (ConversationFactory(owner=UserFactory(username=name)) for name in ("marta", "eve"))
         called(conversation=marta, owner=marta.owner, model="hers")
@@ -478,6 +484,7 @@ def test_there_is_nothing_inline(admin_client: Client) -> None:
 
 
 class TestStatements:
+    @pytest.mark.slow
     @pytest.mark.parametrize("group", ["day", "owner", "model", "operation"])
     def test_are_as_many_for_many_rows(self, admin_client: Client, group: str) -> None:
         rng = random.Random(5)

@@ -235,6 +235,7 @@ def look(number: int) -> str:
     return f"Found {number}. " + "word " * 15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_the_dearest_messages_are_those_that_were_sent_most(seed: int) -> None:
     """Through windows, tools, failures, edits, other answers and branches."""
@@ -267,6 +268,7 @@ def batch(rng: random.Random, number: int) -> list[ChatMessage]:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_messages_may_come_and_leave_in_the_change_of_an_answer(seed: int) -> None:
     """So may placeholders of tool results."""

@@ -65,6 +65,7 @@ def check_messages(api: Client, conversation: Conversation) -> None:
         assert api.get(url(conversation, f"messages/{each['position']}/")).json()["usage"] == each["usage"]
 
 
+@pytest.mark.slow
 def test_each_version_of_an_answer_has_its_own_row(
     api: Client, conversation: Conversation, assistant: Numbered
 ) -> None:
@@ -109,6 +110,7 @@ def test_purged_branches_and_erased_conversations_keep_their_rows(
     assert api.get("/api/usage/?group=operation").json()["total"]["input_tokens"] == 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_at_random(api: Client, conversation: Conversation, assistant: Numbered, seed: int) -> None:
     """Whatever the conversation goes back to, the rows are those of the calls, and each answer has its own."""
@@ -159,6 +161,7 @@ class TestRepeats:
         assert used(conversation) == [1, 2]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the processes are forks")
 def test_killed_turns(tmp_path: Path) -> None:
     """A turn is killed before each of its statements, and repeated: at most the row of the killed call is missing."""

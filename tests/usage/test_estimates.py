@@ -44,6 +44,7 @@ def achat(assistant: Assistant, conversation: Conversation, text: str) -> None:
     async_to_sync(assistant.achat)(conversation, text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("say", [Assistant.chat, achat])
 def test_is_that_of_what_the_model_was_sent(conversation: Conversation, say: Callable[..., Any]) -> None:
     model = Model()

@@ -66,6 +66,7 @@ CASES = [
 ]
 
 
+@pytest.mark.usefixtures("sdks")
 @pytest.mark.parametrize(("source", "fields", "expected"), CASES)
 def test_by_hand(source: str, fields: dict[str, Any], expected: str) -> None:
     assert cost_of(Usage(**fields), at=AT) == Cost(Decimal(expected), "USD"), source
@@ -93,6 +94,7 @@ def test_a_tier_without_prices_at_the_time() -> None:
     assert cost_of(Usage(**GPT, tier="flex"), at=datetime(2026, 6, 1, tzinfo=UTC)) is None
 
 
+@pytest.mark.usefixtures("sdks")
 def test_a_server_is_known_by_its_host() -> None:
     deepseek = Usage(provider="api.deepseek.com", model="deepseek-chat", input_tokens=1_000_000, output_tokens=0)
     assert cost_of(deepseek, at=AT) is not None
@@ -162,6 +164,7 @@ class TestPricesOfTheProject:
         settings.CHATMEMORY = {"PRICES": {"gpt-5": {"input": 1, "cache_read": 1, "output": 1}}}
         assert cost_of(Usage(**GPT), at=AT) == Cost(Decimal("0.0103"), "USD")
 
+    @pytest.mark.slow
     def test_they_are_valid(self) -> None:
         assert not [one for one in run_checks() if "PRICES" in one.msg]
 

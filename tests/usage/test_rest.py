@@ -23,6 +23,7 @@ from chatmemory.contrib.usage.rest import MOST_GROUPS
 from chatmemory.contrib.usage.sums import GROUPS
 from chatmemory.core.usage import TOKENS
 from chatmemory.models import Conversation, ConversationQuerySet
+from tests.support import budget
 from tests.support.api import url
 from tests.support.factories import ConversationFactory, UserFactory
 from tests.support.planted import member
@@ -292,6 +293,7 @@ class TestSums:
         assert (answer.status_code, answer["Content-Type"]) == (400, "application/problem+json")
         assert [(error["place"], error["code"]) for error in answer.json()["errors"]] == [(place, code)]
 
+    @pytest.mark.slow
     def test_the_largest_of_too_many_groups(self, api: Client, conversation: Conversation) -> None:
         rows = [
             Usage(conversation=conversation, owner=conversation.owner, model=f"m{number}", input_tokens=number)
@@ -459,7 +461,8 @@ class TestAtRandom:
         """Of a user, and of staff who see everything."""
         return [signed_in(users[0]), signed_in(member(["view_conversation"]))]
 
-    @examples(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @pytest.mark.slow
+    @examples(max_examples=budget.examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(st.lists(calls, max_size=25), st.integers(1, 7), st.integers(1, 7), st.sampled_from(["", "gpt-5"]))
     def test_sums(
         self,

@@ -1,0 +1,173 @@
+"""The quick suite, which ``pytest`` runs, and the rules by which it stays quick.
+
+``pytest --all`` runs everything on SQLite, and needs the packages of the extra ``dev``. ``pytest`` leaves out the
+functions that are marked ``slow``, most parameters of the others, most examples of hypothesis
+(:mod:`tests.support.budget`), and the files whose imports are not installed. A file or a test that is named runs whole.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter, defaultdict
+from collections.abc import Generator, Iterable
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+from _pytest.terminal import TerminalReporter
+
+from tests.support import budget
+
+__all__ = ["OF_DEV", "Quick", "TooSlow", "not_installed"]
+
+OF_DEV = {
+    "agent_framework",
+    "agents",
+    "aiosqlite",
+    "anthropic",
+    "axe_playwright_python",
+    "django_ai_assistant",
+    "genai_prices",
+    "google",
+    "gunicorn",
+    "httpx",
+    "langchain_community",
+    "langchain_core",
+    "langgraph",
+    "llama_index",
+    "openai",
+    "playwright",
+    "pydantic_ai",
+    "schemathesis",
+    "uvicorn",
+}
+"""What tests import, and only the extra ``dev`` installs."""
+
+
+def not_installed() -> list[str]:
+    """Return the packages of :data:`OF_DEV` that are not installed."""
+    return sorted(name for name in OF_DEV if find_spec(name) is None)
+
+
+def _missing(error: BaseException | None) -> str | None:
+    """Return the name of the package of the extra ``dev`` that is not installed, if an error came from that."""
+    while error is not None:
+        if isinstance(error, ModuleNotFoundError) and (name := (error.name or "").partition(".")[0]) in OF_DEV:
+            return name
+        error = error.__cause__
+    return None
+
+
+class Quick:
+    """Leave out what takes long or is not installed, and say so at the end."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.slow = 0
+        self.thinned = 0
+        self.files: dict[str, str] = {}  # what each file lacks
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(self, collector: pytest.Collector) -> Generator[None, Any, Any]:
+        """Collect no test of a file whose imports are not installed."""
+        report = yield
+        if report.failed and (name := _missing(report.call.excinfo.value)):
+            self.files[collector.nodeid] = name
+            report.outcome, report.longrepr, report.result = "passed", None, []
+        return report
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        quick = [item for item in items if item.get_closest_marker("slow") is None]
+        run = list(budget.thinned(quick))
+        self.slow, self.thinned = len(items) - len(quick), len(quick) - len(run)
+        kept = set(run)
+        self.config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = run
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if hasattr(self.config, "workeroutput"):
+            self.config.workeroutput["left_out"] = (self.slow, self.thinned, self.files)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        self.slow, self.thinned, self.files = getattr(node, "workeroutput", {}).get(
+            "left_out", (self.slow, self.thinned, self.files)
+        )
+
+    def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
+        terminalreporter.section("left out of the quick suite")
+        if self.files:
+            names = ", ".join(sorted(set(self.files.values())))
+            terminalreporter.write_line(f"{len(self.files)} files need packages of the extra dev: {names}")
+        terminalreporter.write_line(f"{self.slow} tests are marked slow; {self.thinned} are further parameters")
+        terminalreporter.write_line('Everything: pip install -e ".[dev]" && pytest --all')
+
+
+class TooSlow:
+    """Fail the full suite for a test that should be marked ``slow``, or should not.
+
+    What counts is processor time, in units of what this processor needs for :func:`_work`: machines differ.
+    """
+
+    UNMARKED = 0.5
+    """Seconds above which a function must be marked."""
+    MARKED = 0.1
+    """Seconds below which no test of a marked function may stay."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.pace = min(_work() for _ in range(5)) / _USUAL
+        self.seconds: defaultdict[str, list[float]] = defaultdict(list)
+        self.marked: set[str] = set()
+        self.problems: list[str] = []
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        began = sum(os.times()[:4])  # with processes that it started
+        try:
+            return (yield)
+        finally:
+            item.user_properties.append(("seconds", (sum(os.times()[:4]) - began) / self.pace))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        for name, value in report.user_properties:
+            if name == "seconds" and report.when == "call":
+                function = report.nodeid.partition("[")[0]
+                self.seconds[function].append(value)
+                if "slow" in report.keywords:
+                    self.marked.add(function)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if hasattr(session.config, "workerinput"):
+            return
+        self.problems = sorted(_problems(self.seconds, self.marked))
+        if self.problems and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
+        if self.problems:
+            terminalreporter.section("the mark slow", red=True)
+            for problem in self.problems:
+                terminalreporter.write_line(problem)
+
+
+def _problems(seconds: dict[str, list[float]], marked: Iterable[str]) -> Iterable[str]:
+    for function, values in seconds.items():
+        if function in marked:
+            if max(values) < TooSlow.MARKED:
+                yield f"{function} takes {max(values):.2f} s at most: remove @pytest.mark.slow"
+        elif max(values) > TooSlow.UNMARKED:
+            yield f"{function} takes {max(values):.2f} s of the processor: make it quicker, or add @pytest.mark.slow"
+
+
+_USUAL = 0.057
+"""Seconds that _work() took on the machine on which the limits were chosen."""
+
+
+def _work() -> float:
+    began = time.process_time()
+    numbers: Counter[int] = Counter()
+    for number in range(300_000):
+        numbers[number % 97] += number
+    return time.process_time() - began
