@@ -33,8 +33,9 @@ COMPARED = ["postgresql", "mariadb"]
 """The suites that are to have all statements."""
 
 WHAT_TO_DO = (
-    "Add a file that has them to BY_STATEMENTS of tests/support/suites.py: the quickest one, or what "
-    "`python -m tests.tools.choose_suites` prints. If no server need run them, name the file in ONLY_ON_SQLITE."
+    "Add the quickest file that has them to BY_STATEMENTS of tests/support/suites.py, or let "
+    "`python -m tests.tools.choose_suites` choose all files anew. If no server needs them, name the file in "
+    "ONLY_ON_SQLITE."
 )
 
 _MOST_KNOWN = 20_000

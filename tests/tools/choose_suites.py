@@ -1,8 +1,8 @@
-"""``python -m tests.tools.choose_suites SUITE RECORD …`` prints the files that a suite runs for their statements.
+"""``python -m tests.tools.choose_suites SUITE RECORD …`` chooses the files that a suite runs for their statements.
 
-A record is what ``pytest --all --statements RECORD`` has written: first that of all tests on the suite's engine, with
-its settings, and then that of all tests on SQLite, with which ``pytest --all`` compares the suites. Copy what is
-printed into ``BY_STATEMENTS`` of tests/support/suites.py::
+It writes them into tests/support/suites.py. A record is what ``pytest --all --statements RECORD`` has written: first
+that of all tests on the suite's engine, with its settings, and then that of all tests on SQLite, with which ``pytest
+--all`` compares the suites::
 
     pytest --all --statements sqlite.json
     CHATMEMORY_TEST_DATABASE=mysql pytest --all --statements mariadb.json
@@ -19,11 +19,11 @@ from __future__ import annotations
 import argparse
 import ast
 import json
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import TextIO
 
 from tests.support.paths import ROOT
 from tests.support.speed import OF_DEV
@@ -120,20 +120,29 @@ def _main() -> None:
         for file, whole in choices
     }
     chosen = choose(texts, seconds, wanted)
-    for file, _ in chosen:
-        _say(f'"{file}",')
+    _write(asked.suite, sorted({file for file, _ in chosen} - {*besides}), [file for file, whole in chosen if whole])
     for file, whole in chosen:
         if whole:
-            _say(f"{file} has statements only with all its parameters", sys.stderr)
+            _say(f"{file} has statements only with all its parameters")
         if found := _packages(ROOT / file) & OF_DEV:
-            _say(f"{file} imports {', '.join(sorted(found))}", sys.stderr)
+            _say(f"{file} imports {', '.join(sorted(found))}")
     run = sum(seconds[choice] for choice in chosen) + sum(seconds.get((file, False), 0) for file in besides)
     everything = sum(seconds[file, True] for file in files)
-    _say(f"{len(wanted)} statements, {len(chosen)} files, {run:.0f} of {everything:.0f} s of CPU", sys.stderr)
+    _say(f"{len(wanted)} statements, {len(chosen)} files, {run:.0f} of {everything:.0f} s of CPU")
 
 
-def _say(line: str, stream: TextIO = sys.stdout) -> None:
-    stream.write(f"{line}\n")
+def _write(suite: str, files: list[str], whole: list[str]) -> None:
+    file = ROOT / "tests" / "support" / "suites.py"
+    text = file.read_text(encoding="utf-8")
+    listed = "".join(f'        "{name}",\n' for name in files)
+    text = re.sub(rf'("{suite}": \[)[^]]*', rf"\1\n{listed}    ", text, count=1)
+    listed = "".join(f'    "{name}",\n' for name in sorted({*WITH_ALL_PARAMETERS, *whole}))
+    text = re.sub(r"(WITH_ALL_PARAMETERS: list\[str\] = \[)[^]]*", rf"\1\n{listed}" if listed else r"\1", text)
+    file.write_text(text, encoding="utf-8")
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
 
 
 def _record(name: str) -> Record:
