@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import importlib
 import os
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
@@ -27,7 +26,9 @@ from tests.support.kept_names import NAMES_ARE_KEPT, reason_to_leave_out
 from tests.support.partitions import partition_messages
 from tests.support.paths import ROOT
 from tests.support.speed import Everything, Quick, not_installed
-from tests.support.suites import RULES, SUITES, is_run_by, reason_to_leave_out_of
+from tests.support.suites import SUITES, files_of, is_collected_by, run_by_suites
+
+pytest_plugins = ["tests.support.statement_texts"]
 
 # More would wait for the longest test, and each imports all that the tests do.
 MOST_PROCESSES = 8
@@ -53,7 +54,7 @@ def _names_files(config: pytest.Config) -> bool:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--all", action="store_true", help="run everything, and see that what is slow is marked so")
-    parser.addoption("--suite", choices=SUITES, help="leave out what tests/support/suites.py names for this suite")
+    parser.addoption("--suite", choices=SUITES, help="run what tests/support/suites.py names for this suite")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -83,17 +84,14 @@ def pytest_collectstart(collector: pytest.Collector) -> None:
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
     if suite := config.option.suite:
-        rules = "; ".join(f"{name}: {reason or 'runs'}" for name, reason in sorted(RULES[suite].items()))
-        return [
-            f"suite {suite}: leaves out the files that ask no database, and what its rules say: {rules or 'nothing'}"
-        ]
+        return [f"suite {suite}: runs {len(files_of(suite))} files, which tests/support/suites.py names"]
     return []
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Import no file that the suite leaves out."""
     suite = config.option.suite
-    return True if suite and reason_to_leave_out_of(suite, collection_path) else None
+    return True if suite and not is_collected_by(suite, collection_path) else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -101,15 +99,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if reason := reason_to_leave_out(item.nodeid.partition("[")[0]):
             item.add_marker(pytest.mark.skip(reason=reason))
-    if suite := config.option.suite:
-        numbers: Counter[str] = Counter()
-        run, left_out = [], []
-        for item in items:
-            test, _, parameters = item.nodeid.partition("[")
-            (run if not parameters or is_run_by(suite, numbers[test]) else left_out).append(item)
-            numbers[test] += 1
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = run
+    if config.option.suite:
+        run = run_by_suites(items)
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in run])
+        items[:] = [item for item in items if item.nodeid in run]
 
 
 def pytest_collection_finish() -> None:

@@ -9,14 +9,16 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import chatmemory
 
-__all__ = ["StatementByNameError", "is_by_name", "refuse_by_name"]
+__all__ = ["StatementByNameError", "is_by_name", "is_by_the_product", "refuse_by_name"]
 
 _PRODUCT = f"{Path(chatmemory.__file__).parent}/"
 _TESTS = f"{Path(__file__).parents[1]}/"
+_RECORDER = f"{_TESTS}support/statement_texts.py"  # stands around every statement
 # A view may be REST framework's throughout; and a middleware of the tests stands around it.
 _ANSWERING = "/django/core/handlers/base.py"
 
@@ -39,7 +41,7 @@ def refuse_by_name(execute: Callable[..., Any], sql: str, params: Any, many: boo
     Raises:
         StatementByNameError: the product finds a conversation by its name alone.
     """
-    if is_by_name(sql) and _is_by_the_product():
+    if is_by_name(sql) and is_by_the_product(sys._getframe(1)):
         raise StatementByNameError(f"By a name alone, without the conversation's primary key: {sql}")
     return execute(sql, params, many, context)
 
@@ -51,14 +53,13 @@ def is_by_name(sql: str) -> bool:
     return is_named and _ID.search(condition) is None
 
 
-def _is_by_the_product() -> bool:
+def is_by_the_product(frame: FrameType | None) -> bool:
     """Return whether the code that asks is the product's: tests look at rows as they like."""
-    frame = sys._getframe(2)
     while frame is not None:
         file = frame.f_code.co_filename
         if file.startswith(_PRODUCT) or file.endswith(_ANSWERING):
             return True
-        if file.startswith(_TESTS):
+        if file.startswith(_TESTS) and file != _RECORDER:
             return False
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return True  # in a thread that somebody else's code has started

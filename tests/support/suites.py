@@ -1,226 +1,478 @@
-"""What each suite of ``.ci/run`` leaves out of the tests, and why: ``pytest --suite mariadb``.
+"""What each suite of ``.ci/run`` on a server runs of the tests, and why: ``pytest --suite mariadb``.
 
-The README's command runs everything, on SQLite and the oldest Python and Django. A new file runs in each suite whose
-rules name neither it nor a folder that it is in; ``postgresql`` runs only what its rules name. Of a test with many
-parameters, the other suites run some.
+``pytest --all`` runs everything, on SQLite. A server has to show that it does the same with what the product sends it.
+So a suite runs as few files as have all the statements of the product (``BY_STATEMENTS``, which
+``python -m tests.tools.choose_suites`` finds), and files whose result depends on the server in other ways
+(``BESIDES``). ``pytest --all`` fails if a statement is in no file of a suite. Of a test with many parameters, suites
+run some.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Container, Iterable, Sequence
+from pathlib import Path, PurePosixPath
 
+import pytest
+
+from tests.support import budget
 from tests.support.paths import ROOT
 
-__all__ = ["ASK_NO_DATABASE", "ONLY_ON_SQLITE", "RULES", "SUITES", "is_run_by", "reason_to_leave_out_of"]
+__all__ = [
+    "BESIDES",
+    "BY_STATEMENTS",
+    "ONLY_ON_SQLITE",
+    "RUN_ONCE",
+    "SUITES",
+    "WITH_ALL_PARAMETERS",
+    "files_of",
+    "first_tests",
+    "is_collected_by",
+    "is_in",
+    "run_by_suites",
+]
 
-_DIVIDED_HAS_IT = "what it writes, the tests of the database and of REST write in one statement, too; divided runs it"
+_AT_ONCE = "threads or processes write at once, and the server decides who waits, and for how long"
+_CONNECTIONS = "connections break, are pooled, or are given back"
+_REFUSED = "numbers, texts and names that one server takes and another refuses, or takes for the same"
+_ORDER = "the server compares and orders texts"
+_PLANS = "the server's own plan is looked at"
+_OF_POSTGRESQL = "its SQL is PostgreSQL's"
 _TEXTS = "it is about texts, which are the same on every database"
 _OF_BENCHMARKS = "it is about the benchmarks, which measure the database that they are told"
 _OF_SQLITE = "the demo's database is SQLite's"
-_SAME_STATEMENTS = "REST, or the files of the admin that stay, send the database the same statements"
-_SAME_TURNS = "the turns of the files that stay send the same statements; PostgreSQL and SQLite run all of them"
-_SAME_CHANGES = "adapters make the same changes as the tests of memories; PostgreSQL and SQLite run all of them"
 _DERIVED = "its requests are derived from one document; the other tests of REST send the same statements"
-_LARGEST = "it is among the largest random tests, and SQLite and PostgreSQL run it with the same statements"
-_NO_DJANGO = "it touches nothing of Django, and on SQLite the README's command runs it"
-_RUN = ""
+_RANDOM = "random steps, whose statements the other tests of its file and its folder send, too"
 
-RULES: dict[str, dict[str, str]] = {
-    # Only here an addition is one statement, and psycopg puts the parameters into the statements.
+BY_STATEMENTS: dict[str, list[str]] = {
+    # The newest Python and Django. Messages in hash partitions, names in a table of their own, the constraints of
+    # Citus, and server-side binding.
+    "postgresql": [
+        "tests/admin/test_compaction.py",
+        "tests/admin/test_conversation.py",
+        "tests/admin/test_dashboard.py",
+        "tests/admin/test_deleting_users.py",
+        "tests/admin/test_history_view.py",
+        "tests/admin/test_long_conversation.py",
+        "tests/admin/test_memory_view.py",
+        "tests/admin/test_nonces.py",
+        "tests/admin/test_pages.py",
+        "tests/admin/test_past_memory.py",
+        "tests/admin/test_permissions.py",
+        "tests/admin/test_row_words.py",
+        "tests/admin/test_rows.py",
+        "tests/admin/test_staff.py",
+        "tests/admin/test_standing_summaries.py",
+        "tests/admin/test_strip.py",
+        "tests/admin/test_window_change.py",
+        "tests/admin/test_window_page.py",
+        "tests/admin/test_windows.py",
+        "tests/admin/test_windows_compared.py",
+        "tests/assistant/test_anthropic.py",
+        "tests/assistant/test_context_length.py",
+        "tests/assistant/test_model_called.py",
+        "tests/assistant/test_own_answers.py",
+        "tests/assistant/test_pydantic_ai.py",
+        "tests/assistant/test_reserve.py",
+        "tests/assistant/test_server.py",
+        "tests/assistant/test_stopped_answers.py",
+        "tests/assistant/test_summarizer_openai.py",
+        "tests/assistant/test_titles.py",
+        "tests/assistant/test_tool_timeouts.py",
+        "tests/assistant/test_tool_types.py",
+        "tests/assistant/test_tools_together.py",
+        "tests/assistant/test_usage_of_failed_calls.py",
+        "tests/assistant/test_with_conversations.py",
+        "tests/branches/test_admin.py",
+        "tests/branches/test_fork.py",
+        "tests/branches/test_naive_tree.py",
+        "tests/branches/test_replays.py",
+        "tests/branches/test_rest.py",
+        "tests/branches/test_stateful.py",
+        "tests/branches/test_transfer.py",
+        "tests/branches/test_turns.py",
+        "tests/chat/test_branches.py",
+        "tests/chat/test_panel.py",
+        "tests/contrib/citus/test_distribute.py",
+        "tests/contrib/citus/test_statements_by_name.py",
+        "tests/contrib/citus/test_wrong_names.py",
+        "tests/contrib/conversation_store/test_beside_memory.py",
+        "tests/contrib/conversation_store/test_store.py",
+        "tests/contrib/conversation_store/test_transfer.py",
+        "tests/contrib/langgraph/test_deletion.py",
+        "tests/contrib/langgraph/test_delta.py",
+        "tests/contrib/langgraph/test_messages.py",
+        "tests/contrib/langgraph/test_mirror.py",
+        "tests/contrib/langgraph/test_saver.py",
+        "tests/contrib/langgraph/test_transfer.py",
+        "tests/core/test_conformance.py",
+        "tests/core/test_light_setup.py",
+        "tests/database/test_change.py",
+        "tests/database/test_compaction.py",
+        "tests/database/test_compaction_parts.py",
+        "tests/database/test_compaction_stateful.py",
+        "tests/database/test_default_limits.py",
+        "tests/database/test_erased_summaries.py",
+        "tests/database/test_estimators.py",
+        "tests/database/test_long_histories.py",
+        "tests/database/test_long_turns.py",
+        "tests/database/test_memory_to_try.py",
+        "tests/database/test_messages.py",
+        "tests/database/test_native_forms.py",
+        "tests/database/test_pins.py",
+        "tests/database/test_prefix.py",
+        "tests/database/test_replay.py",
+        "tests/database/test_saving.py",
+        "tests/database/test_signals.py",
+        "tests/database/test_stateful.py",
+        "tests/database/test_store_properties.py",
+        "tests/database/test_windows.py",
+        "tests/feedback/test_admin.py",
+        "tests/feedback/test_giving.py",
+        "tests/feedback/test_rest.py",
+        "tests/feedback/test_transfer.py",
+        "tests/formats/test_registry.py",
+        "tests/formats/test_server_tools.py",
+        "tests/formats/test_usage.py",
+        "tests/maintenance/test_compact_command.py",
+        "tests/maintenance/test_derived_text.py",
+        "tests/maintenance/test_personal_data.py",
+        "tests/maintenance/test_purge.py",
+        "tests/maintenance/test_recount.py",
+        "tests/maintenance/test_replay.py",
+        "tests/maintenance/test_verify.py",
+        "tests/rest/test_bounds.py",
+        "tests/rest/test_compaction.py",
+        "tests/rest/test_error_matrix.py",
+        "tests/rest/test_errors.py",
+        "tests/rest/test_fuzz.py",
+        "tests/rest/test_idempotency.py",
+        "tests/rest/test_isolation.py",
+        "tests/rest/test_java_store.py",
+        "tests/rest/test_languages.py",
+        "tests/rest/test_memory.py",
+        "tests/rest/test_messages.py",
+        "tests/rest/test_pins.py",
+        "tests/rest/test_preconditions.py",
+        "tests/rest/test_projects.py",
+        "tests/rest/test_replays.py",
+        "tests/rest/test_replicas.py",
+        "tests/rest/test_staff.py",
+        "tests/rest/test_staff_record.py",
+        "tests/rest/test_stores.py",
+        "tests/rest/test_tenants.py",
+        "tests/rest/test_tool_clearing.py",
+        "tests/rest/test_users.py",
+        "tests/rest/test_window_settings.py",
+        "tests/search/test_admin.py",
+        "tests/search/test_frameworks.py",
+        "tests/search/test_frameworks_google_adk.py",
+        "tests/search/test_frameworks_harness.py",
+        "tests/search/test_light_start.py",
+        "tests/search/test_preload.py",
+        "tests/search/test_quoted.py",
+        "tests/search/test_replay.py",
+        "tests/search/test_rest.py",
+        "tests/search/test_scripts.py",
+        "tests/search/test_searching.py",
+        "tests/search/test_tool.py",
+        "tests/test_checks.py",
+        "tests/test_coded_errors.py",
+        "tests/test_docs.py",
+        "tests/test_hostile_texts.py",
+        "tests/test_plain_errors.py",
+        "tests/test_presets.py",
+        "tests/test_private_names.py",
+        "tests/test_release.py",
+        "tests/test_settings.py",
+        "tests/test_suites.py",
+        "tests/test_ways_to_lose_a_memory.py",
+        "tests/test_window_settings.py",
+        "tests/transfer/test_export.py",
+        "tests/transfer/test_import_bounds.py",
+        "tests/transfer/test_import_chatgpt.py",
+        "tests/transfer/test_import_chatgpt_branches.py",
+        "tests/transfer/test_import_files.py",
+        "tests/transfer/test_import_openai_agents.py",
+        "tests/transfer/test_import_tables.py",
+        "tests/turns/test_access.py",
+        "tests/turns/test_answers.py",
+        "tests/turns/test_bad_networks.py",
+        "tests/turns/test_bodies.py",
+        "tests/turns/test_ending_servers.py",
+        "tests/turns/test_failures.py",
+        "tests/turns/test_history.py",
+        "tests/turns/test_overtaken.py",
+        "tests/turns/test_projects.py",
+        "tests/turns/test_resume.py",
+        "tests/turns/test_retries.py",
+        "tests/turns/test_servers.py",
+        "tests/turns/test_test_cases.py",
+        "tests/usage/test_admin.py",
+        "tests/usage/test_admin_conversations.py",
+        "tests/usage/test_estimates.py",
+        "tests/usage/test_prices.py",
+        "tests/usage/test_recording.py",
+        "tests/usage/test_rest.py",
+        "tests/usage/test_sums.py",
+        "tests/usage/test_usage.py",
+    ],
+    # The oldest Python and Django.
+    "mariadb": [
+        "tests/admin/test_dashboard.py",
+        "tests/admin/test_deleting_users.py",
+        "tests/admin/test_pages.py",
+        "tests/admin/test_past_memory.py",
+        "tests/admin/test_standing_summaries.py",
+        "tests/admin/test_strip.py",
+        "tests/assistant/test_context_length.py",
+        "tests/assistant/test_reserve.py",
+        "tests/assistant/test_titles.py",
+        "tests/branches/test_admin.py",
+        "tests/branches/test_fork.py",
+        "tests/branches/test_rest.py",
+        "tests/branches/test_stateful.py",
+        "tests/branches/test_transfer.py",
+        "tests/branches/test_turns.py",
+        "tests/contrib/conversation_store/test_beside_memory.py",
+        "tests/contrib/conversation_store/test_store.py",
+        "tests/contrib/conversation_store/test_transfer.py",
+        "tests/contrib/langgraph/test_deletion.py",
+        "tests/contrib/langgraph/test_delta.py",
+        "tests/contrib/langgraph/test_messages.py",
+        "tests/contrib/langgraph/test_mirror.py",
+        "tests/contrib/langgraph/test_saver.py",
+        "tests/contrib/langgraph/test_transfer.py",
+        "tests/core/test_light_setup.py",
+        "tests/database/test_change.py",
+        "tests/database/test_compaction.py",
+        "tests/database/test_default_limits.py",
+        "tests/database/test_erased_summaries.py",
+        "tests/database/test_estimators.py",
+        "tests/database/test_long_histories.py",
+        "tests/database/test_long_turns.py",
+        "tests/database/test_memory_to_try.py",
+        "tests/database/test_messages.py",
+        "tests/database/test_native_forms.py",
+        "tests/database/test_partitions.py",
+        "tests/database/test_pins.py",
+        "tests/database/test_saving.py",
+        "tests/database/test_signals.py",
+        "tests/database/test_stateful.py",
+        "tests/database/test_store_properties.py",
+        "tests/database/test_windows.py",
+        "tests/feedback/test_admin.py",
+        "tests/feedback/test_giving.py",
+        "tests/feedback/test_rest.py",
+        "tests/feedback/test_transfer.py",
+        "tests/formats/test_registry.py",
+        "tests/formats/test_server_tools.py",
+        "tests/formats/test_usage.py",
+        "tests/maintenance/test_compact_command.py",
+        "tests/maintenance/test_derived_text.py",
+        "tests/maintenance/test_personal_data.py",
+        "tests/maintenance/test_purge.py",
+        "tests/maintenance/test_recount.py",
+        "tests/maintenance/test_replay.py",
+        "tests/maintenance/test_verify.py",
+        "tests/rest/test_bounds.py",
+        "tests/rest/test_compaction.py",
+        "tests/rest/test_error_matrix.py",
+        "tests/rest/test_errors.py",
+        "tests/rest/test_idempotency.py",
+        "tests/rest/test_isolation.py",
+        "tests/rest/test_java_store.py",
+        "tests/rest/test_memory.py",
+        "tests/rest/test_messages.py",
+        "tests/rest/test_pins.py",
+        "tests/rest/test_preconditions.py",
+        "tests/rest/test_projects.py",
+        "tests/rest/test_replays.py",
+        "tests/rest/test_replicas.py",
+        "tests/rest/test_staff_record.py",
+        "tests/rest/test_stores.py",
+        "tests/rest/test_tenants.py",
+        "tests/rest/test_tool_clearing.py",
+        "tests/rest/test_window_settings.py",
+        "tests/search/test_admin.py",
+        "tests/search/test_frameworks_google_adk.py",
+        "tests/search/test_frameworks_harness.py",
+        "tests/search/test_light_start.py",
+        "tests/search/test_preload.py",
+        "tests/search/test_quoted.py",
+        "tests/search/test_rest.py",
+        "tests/search/test_searching.py",
+        "tests/search/test_tool.py",
+        "tests/test_checks.py",
+        "tests/test_hostile_texts.py",
+        "tests/test_presets.py",
+        "tests/test_private_names.py",
+        "tests/test_release.py",
+        "tests/test_settings.py",
+        "tests/test_suites.py",
+        "tests/test_ways_to_lose_a_memory.py",
+        "tests/test_window_settings.py",
+        "tests/transfer/test_export.py",
+        "tests/transfer/test_import_bounds.py",
+        "tests/transfer/test_import_chatgpt.py",
+        "tests/transfer/test_import_chatgpt_branches.py",
+        "tests/transfer/test_import_files.py",
+        "tests/transfer/test_import_openai_agents.py",
+        "tests/transfer/test_import_tables.py",
+        "tests/turns/test_overtaken.py",
+        "tests/turns/test_resume.py",
+        "tests/turns/test_retries.py",
+        "tests/usage/test_admin.py",
+        "tests/usage/test_admin_conversations.py",
+        "tests/usage/test_estimates.py",
+        "tests/usage/test_prices.py",
+        "tests/usage/test_recording.py",
+        "tests/usage/test_rest.py",
+        "tests/usage/test_sums.py",
+        "tests/usage/test_usage.py",
+    ],
+    # PostgreSQL as most projects have it. Only here an addition is one statement, and psycopg puts the parameters into
+    # the statements. Its files have the statements that "postgresql" lacks.
+    "undivided": [
+        "tests/assistant/test_turns_in_database.py",
+        "tests/core/test_conformance.py",
+        "tests/database/test_async.py",
+        "tests/database/test_change.py",
+        "tests/database/test_compaction.py",
+        "tests/database/test_compaction_parts.py",
+        "tests/database/test_compaction_processes.py",
+        "tests/database/test_erased_summaries.py",
+        "tests/database/test_estimators.py",
+        "tests/database/test_late_summaries.py",
+        "tests/database/test_long_histories.py",
+        "tests/database/test_long_turns.py",
+        "tests/database/test_lost_connections.py",
+        "tests/database/test_memory_to_try.py",
+        "tests/database/test_messages.py",
+        "tests/database/test_native_forms.py",
+        "tests/database/test_pins.py",
+        "tests/database/test_query_plans.py",
+        "tests/database/test_saving.py",
+        "tests/database/test_signals.py",
+        "tests/database/test_stateful.py",
+        "tests/database/test_store_properties.py",
+        "tests/database/test_terms.py",
+        "tests/rest/test_idempotency.py",
+        "tests/rest/test_memory.py",
+        "tests/rest/test_messages.py",
+        "tests/rest/test_preconditions.py",
+        "tests/rest/test_server.py",
+        "tests/rest/test_stores.py",
+        "tests/turns/test_retries.py",
+    ],
+}
+"""Of each suite the files that together have all statements of the product on its engine."""
+
+SUITES = list(BY_STATEMENTS)
+
+WITH_ALL_PARAMETERS: list[str] = []
+"""The files all of whose parameters suites run, because the first ones do not have all statements of a file."""
+
+_ON_EACH_SERVER = {
+    "tests/admin/test_acts.py": _AT_ONCE,
+    "tests/admin/test_lists.py": _ORDER,
+    "tests/assistant/test_calibration.py": _AT_ONCE,
+    "tests/assistant/test_connections.py": _CONNECTIONS,
+    "tests/assistant/test_summaries.py": _AT_ONCE,
+    "tests/assistant/test_turns_in_database.py": _AT_ONCE,
+    "tests/branches/test_going_back.py": _AT_ONCE,
+    "tests/database/test_add_without_lock.py": _AT_ONCE,
+    "tests/database/test_async.py": _CONNECTIONS,
+    "tests/database/test_compaction_processes.py": _AT_ONCE,
+    "tests/database/test_concurrency.py": _AT_ONCE,
+    "tests/database/test_conversations.py": _REFUSED,
+    "tests/database/test_late_summaries.py": _AT_ONCE,
+    "tests/database/test_lost_connections.py": _CONNECTIONS,
+    "tests/database/test_query_plans.py": _PLANS,
+    "tests/database/test_terms.py": _AT_ONCE,
+    "tests/database/test_threads.py": _AT_ONCE,
+    "tests/database/test_writers.py": _AT_ONCE,
+    "tests/maintenance/test_while_others_write.py": _AT_ONCE,
+    "tests/rest/test_bounds_at_once.py": _AT_ONCE,
+    "tests/rest/test_conversations.py": _ORDER,
+    "tests/rest/test_server.py": _AT_ONCE,
+    "tests/search/test_indexing.py": _AT_ONCE,
+    "tests/transfer/test_import.py": _AT_ONCE,
+    "tests/turns/test_bounds.py": _AT_ONCE,
+    "tests/turns/test_held.py": _AT_ONCE,
+    "tests/usage/test_branches.py": _AT_ONCE,
+}
+
+BESIDES: dict[str, dict[str, str]] = {
     "postgresql": {
-        "tests": _DIVIDED_HAS_IT,
-        "tests/assistant/test_turns_in_database.py": _RUN,
-        "tests/contrib/test_across.py": _RUN,
-        "tests/core/test_conformance.py": _RUN,
-        "tests/database": _RUN,
-        "tests/database/test_compaction_stateful.py": _DIVIDED_HAS_IT,
-        "tests/database/test_prefix.py": _DIVIDED_HAS_IT,
-        "tests/database/test_replay.py": _DIVIDED_HAS_IT,
-        "tests/database/test_windows.py": _DIVIDED_HAS_IT,
-        "tests/rest/test_bounds_at_once.py": _RUN,
-        "tests/rest/test_idempotency.py": _RUN,
-        "tests/rest/test_memory.py": _RUN,
-        "tests/rest/test_messages.py": _RUN,
-        "tests/rest/test_preconditions.py": _RUN,
-        "tests/rest/test_server.py": _RUN,
-        "tests/rest/test_stores.py": _RUN,
-        "tests/turns/test_retries.py": _RUN,
+        **_ON_EACH_SERVER,
+        "tests/contrib/citus/test_names.py": _OF_POSTGRESQL,
+        # These three import all frameworks, and so does nothing else on a server.
+        "tests/contrib/test_lost_connections.py": _CONNECTIONS,
+        "tests/contrib/test_threads.py": _CONNECTIONS,
+        "tests/contrib/test_within_transaction.py": _AT_ONCE,
+        "tests/database/test_partitions.py": _OF_POSTGRESQL,
     },
-    # Messages in hash partitions, names in a table of their own, the constraints of Citus, and server-side binding.
-    "divided": {},
-    "mariadb": {
-        "tests/admin": _SAME_STATEMENTS,
-        "tests/admin/test_acts.py": _RUN,
-        "tests/admin/test_dashboard.py": _RUN,
-        "tests/admin/test_deleting_users.py": _RUN,
-        "tests/admin/test_lists.py": _RUN,
-        "tests/admin/test_pages.py": _RUN,
-        "tests/admin/test_past_memory.py": _RUN,
-        "tests/admin/test_standing_summaries.py": _RUN,
-        "tests/admin/test_strip.py": _RUN,
-        "tests/assistant": _SAME_TURNS,
-        "tests/assistant/test_calibration.py": _RUN,
-        "tests/assistant/test_connections.py": _RUN,
-        "tests/assistant/test_context_length.py": _RUN,
-        "tests/assistant/test_reserve.py": _RUN,
-        "tests/assistant/test_summaries.py": _RUN,
-        "tests/assistant/test_titles.py": _RUN,
-        "tests/assistant/test_turns_in_database.py": _RUN,
-        "tests/branches/test_naive_tree.py": _LARGEST,
-        "tests/branches/test_replays.py": _LARGEST,
-        "tests/chat": _SAME_STATEMENTS,
-        "tests/contrib": _SAME_CHANGES,
-        "tests/contrib/conversation_store": _RUN,
-        "tests/contrib/langgraph": _RUN,
-        "tests/contrib/test_across.py": _RUN,
-        "tests/contrib/test_full_windows.py": _RUN,
-        "tests/contrib/test_settings.py": _RUN,
-        "tests/core/test_conformance.py": _LARGEST,
-        "tests/database/test_compaction_parts.py": _LARGEST,
-        "tests/database/test_compaction_stateful.py": _LARGEST,
-        "tests/database/test_prefix.py": _LARGEST,
-        "tests/database/test_replay.py": _LARGEST,
-        "tests/rest/test_languages.py": _TEXTS,
-        "tests/rest/test_fuzz.py": _SAME_STATEMENTS,
-        "tests/rest/test_staff.py": _SAME_STATEMENTS,
-        "tests/rest/test_users.py": _SAME_STATEMENTS,
-        "tests/search/test_frameworks.py": _SAME_STATEMENTS,
-        "tests/search/test_replay.py": _LARGEST,
-        "tests/search/test_scripts.py": _TEXTS,
-        "tests/test_coded_errors.py": _TEXTS,
-        "tests/test_docs.py": _SAME_STATEMENTS,
-        "tests/turns": _SAME_TURNS,
-        "tests/turns/test_bounds.py": _RUN,
-        "tests/turns/test_held.py": _RUN,
-        "tests/turns/test_overtaken.py": _RUN,
-        "tests/turns/test_resume.py": _RUN,
-        "tests/turns/test_retries.py": _RUN,
-        "tests/test_plain_errors.py": _TEXTS,
-    },
-    # What another Python or Django may change: requests, pages, statements, threads.
-    "newest": {
-        "tests/admin/test_planted_words.py": _DERIVED,
-        "tests/assistant/test_anthropic_cache.py": _NO_DJANGO,
-        "tests/assistant/test_own_answers.py": _LARGEST,
-        "tests/benchmarks": _OF_BENCHMARKS,
-        "tests/branches/test_fork.py": _LARGEST,
-        "tests/branches/test_naive_tree.py": _LARGEST,
-        "tests/branches/test_replays.py": _LARGEST,
-        "tests/branches/test_stateful.py": _LARGEST,
-        "tests/contrib": _SAME_CHANGES,
-        "tests/contrib/langgraph/test_saver.py": _RUN,
-        "tests/contrib/test_across.py": _RUN,
-        "tests/contrib/test_settings.py": _RUN,
-        "tests/contrib/test_threads.py": _RUN,
-        "tests/core": _NO_DJANGO,
-        "tests/core/test_light_setup.py": _RUN,
-        "tests/database/test_compaction_parts.py": _LARGEST,
-        "tests/database/test_compaction_stateful.py": _LARGEST,
-        "tests/database/test_long_histories.py": _LARGEST,
-        "tests/database/test_long_turns.py": _LARGEST,
-        "tests/database/test_prefix.py": _LARGEST,
-        "tests/database/test_replay.py": _LARGEST,
-        "tests/database/test_stateful.py": _LARGEST,
-        "tests/database/test_windows.py": _LARGEST,
-        "tests/demo": "its pages are those of the other files; the README's command and the browser load it",
-        "tests/formats": _NO_DJANGO,
-        "tests/rest/test_fuzz.py": _DERIVED,
-        "tests/rest/test_schemathesis.py": _DERIVED,
-        "tests/rest/test_staff.py": _DERIVED,
-        "tests/search/test_query.py": _NO_DJANGO,
-        "tests/search/test_replay.py": _LARGEST,
-        "tests/search/test_score.py": _NO_DJANGO,
-        "tests/search/test_scripts.py": _NO_DJANGO,
-        "tests/search/test_snippets.py": _NO_DJANGO,
-        "tests/search/test_tokenizer.py": _NO_DJANGO,
-        "tests/test_docs.py": "its code is for every version; the README's command runs it",
-        "tests/turns/test_bad_networks.py": _LARGEST,
-        "tests/turns/test_retries.py": _LARGEST,
+    "mariadb": _ON_EACH_SERVER,
+    "undivided": {
+        "tests/database/test_add_without_lock.py": _AT_ONCE,
+        "tests/database/test_concurrency.py": _AT_ONCE,
+        "tests/database/test_conversations.py": _REFUSED,
+        "tests/database/test_partitions.py": _OF_POSTGRESQL,
+        "tests/database/test_writers.py": _AT_ONCE,
+        "tests/rest/test_bounds_at_once.py": _AT_ONCE,
     },
 }
-"""The folders and files that a suite leaves out, each with the reason, or runs. The longest path that fits holds."""
+"""The files that a suite runs for another reason than a statement."""
 
 ONLY_ON_SQLITE = {
     "tests/admin/test_planted_words.py": _TEXTS,
-    "tests/assistant/test_anthropic_cache.py": _SAME_TURNS,
+    "tests/ai_sdk": "it is about what browsers read",
     "tests/benchmarks": _OF_BENCHMARKS,
     "tests/demo": _OF_SQLITE,
     "tests/rest/test_openapi.py": _TEXTS,
     "tests/rest/test_schemathesis.py": _DERIVED,
-    "tests/test_capabilities.py": _SAME_STATEMENTS,
+    "tests/test_capabilities.py": "its app without the others is on a database of its own",
     "tests/test_translations.py": _TEXTS,
 }
-"""The folders and files that every suite on a server leaves out, each with the reason."""
+"""The files and folders that run on SQLite only, though they may have statements of their own."""
 
-ASK_NO_DATABASE = [
-    "tests/admin/test_memory_difference.py",
-    "tests/admin/test_position_ranges.py",
-    "tests/assistant/test_anthropic_pauses.py",
-    "tests/assistant/test_gemini.py",
-    "tests/assistant/test_openai.py",
-    "tests/assistant/test_summarizer.py",
-    "tests/assistant/test_tool_collections.py",
-    "tests/assistant/test_tools.py",
-    "tests/assistant/test_turns_in_process.py",
-    "tests/chat/test_conversations.py",
-    "tests/contrib/test_blank_system_messages.py",
-    "tests/core/test_eviction.py",
-    "tests/core/test_extras.py",
-    "tests/core/test_json_text.py",
-    "tests/core/test_kept_tokens.py",
-    "tests/core/test_memory.py",
-    "tests/core/test_messages.py",
-    "tests/core/test_numbers.py",
-    "tests/core/test_serialization.py",
-    "tests/core/test_standalone.py",
-    "tests/core/test_stores.py",
-    "tests/core/test_summaries.py",
-    "tests/core/test_tokens.py",
-    "tests/core/test_whole_turns.py",
-    "tests/core/test_window_settings.py",
-    "tests/core/test_windows.py",
-    "tests/database/test_positions.py",
-    "tests/formats/test_ai_sdk.py",
-    "tests/formats/test_ai_sdk_stream.py",
-    "tests/formats/test_anthropic.py",
-    "tests/formats/test_errors.py",
-    "tests/formats/test_gemini.py",
-    "tests/formats/test_kept_parts.py",
-    "tests/formats/test_openai.py",
-    "tests/formats/test_responses.py",
-    "tests/formats/test_standalone.py",
-    "tests/formats/test_thinking.py",
-    "tests/formats/test_validity.py",
-    "tests/search/test_query.py",
-    "tests/search/test_score.py",
-    "tests/search/test_snippets.py",
-    "tests/search/test_tokenizer.py",
-    "tests/test_front_door.py",
-    "tests/test_glossary.py",
-    "tests/test_kept_names.py",
-]
-"""The files none of whose tests asks a database; every suite on a server leaves them out."""
-
-SUITES = list(RULES)
-
-_WITH_ALL_PARAMETERS = "postgresql"
+RUN_ONCE = {
+    "tests/branches/test_transfer.py::TestAnExport::test_comes_back_whole": _RANDOM,
+    "tests/database/test_prefix.py::test_every_request_is_accepted_now_and_as_a_past_memory": _RANDOM,
+    "tests/database/test_stateful.py::test_any_interleaving_of_two_clients": _RANDOM,
+    "tests/rest/test_server.py::test_a_database_that_is_away_is_temporary_on_every_route": (
+        "no route asks a server that is away more than one"
+    ),
+    "tests/transfer/test_export.py::TestThereAndBack::test_any_conversation_is_the_same_again": _RANDOM,
+    "tests/turns/test_bad_networks.py::test_history_is_what_was_said": (
+        "it is about clients that go away; other tests have processes that are killed while the server is asked"
+    ),
+}
+"""The dearest tests, which ``pytest --all`` runs on SQLite, each with the reason why that is enough."""
 
 
-def is_run_by(suite: str, number: int) -> bool:
-    """Return whether a suite runs a test with the set of parameters of this number, from 0.
-
-    The README's command and ``postgresql`` run all of them, the others the first two and every fifth.
-    """
-    return suite == _WITH_ALL_PARAMETERS or number < 2 or number % 5 == 0
+def files_of(suite: str) -> set[str]:
+    """Return the files that a suite runs."""
+    return {*BY_STATEMENTS[suite], *BESIDES[suite]}
 
 
-def reason_to_leave_out_of(suite: str, path: Path) -> str | None:
-    """Return the reason for which a suite does not run a file, or anything in a folder; None if it runs some of it."""
-    rules = RULES[suite]
-    if suite != "newest":
-        rules = rules | ONLY_ON_SQLITE | dict.fromkeys(ASK_NO_DATABASE, "it asks no database")
+def is_in(folders: Container[str], file: str) -> bool:
+    """Return whether a file, or a folder that it is in, is among these."""
+    return any(str(each) in folders for each in (PurePosixPath(file), *PurePosixPath(file).parents))
+
+
+def first_tests(items: Iterable[pytest.Item]) -> set[str]:
+    """Return the IDs of the tests that each suite that has their file runs: not all parameters, and not the dearest."""
+    return {item.nodeid for item in budget.thinned(items) if item.nodeid.partition("[")[0] not in RUN_ONCE}
+
+
+def run_by_suites(items: Sequence[pytest.Item]) -> set[str]:
+    """Return the IDs of the tests that the suites that have their file run."""
+    whole = {item.nodeid for item in items if item.nodeid.partition("::")[0] in WITH_ALL_PARAMETERS}
+    return first_tests(items) | whole
+
+
+def is_collected_by(suite: str, path: Path) -> bool:
+    """Return whether a suite runs a file, or anything in a folder."""
     name = path.relative_to(ROOT).as_posix()
-    if any(reason == _RUN and ruled.startswith(f"{name}/") for ruled, reason in rules.items()):
-        return None
-    found = (rules[str(each)] for each in (Path(name), *Path(name).parents) if str(each) in rules)
-    return next(found, None) or None
+    return any(file == name or file.startswith(f"{name}/") for file in files_of(suite))
