@@ -5,10 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from tests.support.pages import blocks_of
 from tests.support.paths import ROOT
 
 
+@pytest.mark.slow
 def test_a_capability_fills_each_hook() -> None:
     command = ["-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", "--ds", "tests.settings.capability"]
     run = subprocess.run(

@@ -42,6 +42,7 @@ def found() -> list[Any]:
     return [error for error in run_checks() if error.id.startswith("chatmemory.")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", ["[]", "None"])
 def test_settings_that_are_no_dict_are_reported_by_the_check(given: str) -> None:
     done = subprocess.run(

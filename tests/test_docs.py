@@ -121,6 +121,7 @@ CHECKS: dict[str, Callable[[dict[str, Any], str, list[Any]], None]] = {
 PAGES_TO_EXECUTE = [page for page in PAGES if name_of(page) not in WALKED]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES_TO_EXECUTE, ids=name_of)
 @pytest.mark.django_db
 @pytest.mark.usefixtures("receivers")

@@ -49,6 +49,7 @@ def test_the_table_is_read() -> None:
     assert prose("conversation.memory.compact() of a memory_id in conversations/{id}").split() == ["of", "a", "in"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("locale", LANGUAGES)
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
 def test_a_word_is_translated_by_the_same_word_everywhere(row: list[str], locale: str) -> None:

@@ -97,7 +97,6 @@ class TestTheModelFails:
         """
         nothing_changes(talk, lambda *_: " \n", UnusableSummaryError)
 
-    @pytest.mark.slow
     def test_a_failure_after_a_summary_keeps_that_one(self, talk: Conversation) -> None:
         """openclaw/openclaw#120663: where there was nothing to summarise, a form without contents took the place of
         the summary before: in 77 of 164 compactions.

@@ -207,7 +207,6 @@ class TestSummarisingNow:
         shown = ask(admin_client, conversation)
         assert "Nothing can be summarised, because a message cannot be read: message 6" in shown
 
-    @pytest.mark.slow
     def test_it_needs_a_permission_of_its_own(self, staff, conversation, summarizer) -> None:
         client = staff("view_conversation", "change_conversation", "read_message_text")
         assert "Summarise now" not in html(client, page(conversation))

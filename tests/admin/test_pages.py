@@ -357,7 +357,6 @@ class TestDownloads:
         assert client.get(page(long, "memory") + "?download=openai").status_code == 403
         assert "download=" not in html(client, page(long, "memory"))
 
-    @pytest.mark.slow
     def test_have_the_thinking_that_was_sent_then(self, admin_client: Client) -> None:
         made: Conversation = ConversationFactory(window="messages", limit=4)
         answer = AiMessage("OK", thinking="Hm.", attributes={"thinking_signature": "signed"})

@@ -165,6 +165,7 @@ class TestPlace:
 
 
 class TestCost:
+    @pytest.mark.slow
     @pytest.mark.parametrize("size", [100, 1000, 5000])
     def test_it_is_one_statement(self, size: int) -> None:
         made = conversation_of(size)

@@ -146,7 +146,6 @@ def test_without_what_was_seen_nothing_changes(admin_client: Client, conversatio
     assert conversation.messages.retained().count() == 4
 
 
-@pytest.mark.slow
 def test_is_for_those_who_may(staff: Any, conversation: Conversation) -> None:
     client = staff("view_conversation", "read_message_text")
     assert hidden(html(client, page(conversation, "window") + ONE)) == {}

@@ -78,7 +78,6 @@ class TestOutcome:
         assert words(shown).index("answer 1") < words(shown).index("The memory begins here")
         assert list(Message.objects.values()) == before
 
-    @pytest.mark.slow
     def test_counts_messages_and_tokens_by_reason(self, admin_client: Client, agent: Conversation) -> None:
         shown = words(outcome(tried(admin_client, agent, "?1-window=messages&1-limit=8")))
         tokens = dict(agent.messages.values_list("position", "token_count"))
@@ -160,7 +159,6 @@ class TestOutcome:
 
 
 class TestForms:
-    @pytest.mark.slow
     def test_begin_with_the_present_window(self, admin_client: Client, agent: Conversation) -> None:
         agent.memory.set_window(
             low_water=70, whole_turns=True, keep_tool_results=3, compact_at=90, compact_keep_calls=2

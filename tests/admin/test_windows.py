@@ -137,7 +137,6 @@ class TestPinning:
         assert conversation.messages.pinned().count() == 2
         assert logged() == []
 
-    @pytest.mark.slow
     @pytest.mark.parametrize("action", ["pin", "unpin"])
     def test_what_left_the_memory_cannot_be(
         self, admin_client: Client, conversation: Conversation, action: str

@@ -31,7 +31,6 @@ def figures(real: Any) -> str:
     )
 
 
-@pytest.mark.slow
 def test_the_figures_are_those_of_trials_and_replays(admin_client: Client, long: Conversation) -> None:
     query = (
         "?1-window=messages&1-limit=8&1-low_water=50&1-whole_turns=yes&1-compact_at=80"

@@ -190,6 +190,7 @@ class TestBytesThatComeAnywhere:
         assert (answer.text, answer.thinking) == ("Héllo, 世界", "Let me see 🎉")
         assert answer.tool_execution_requests == (ToolExecutionRequest("a", "plus", '{"a":"🎉"}'),)
 
+    @pytest.mark.slow
     @settings(max_examples=budget.examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(
         said=st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1),

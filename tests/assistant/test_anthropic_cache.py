@@ -98,6 +98,7 @@ def look(number: int) -> str:
     return f"Page {number}: " + "a long text " * 30
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("has_system", [True, False])
 @pytest.mark.parametrize(
@@ -139,6 +140,7 @@ def test_the_summary_is_read_when_what_follows_has_left() -> None:
     assert cache.read == cache.possible > 200
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("compact_at", [None, 80])
 @pytest.mark.parametrize("way", ["chat", "stream", "achat", "astream"])
@@ -191,6 +193,7 @@ def test_an_assistant_reads_pinned_documents_from_the_cache(
     assert cache.read / cache.tokens >= 0.97 * replay.hit_share
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("preset", ["chat", "agent", "long"])

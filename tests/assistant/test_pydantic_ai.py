@@ -510,6 +510,7 @@ class TestLoops:
         thread.join()
         assert said == ["Three"]
 
+    @pytest.mark.slow
     def test_a_fork_after_use(self, model_server: ModelServer) -> None:
         program = """
 import os

@@ -171,6 +171,7 @@ pieces = st.lists(deltas, max_size=6).map(lambda some: [delta for each in some f
 HALF = ["Hi ", "\ud83c", "\udf89"]
 
 
+@pytest.mark.slow
 @given(
     pieces=pieces,
     rounds=st.integers(0, 2),

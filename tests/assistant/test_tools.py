@@ -347,6 +347,7 @@ json_values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(annotations, json_values)
 def test_a_value_is_taken_exactly_if_its_schema_takes_it(annotation: Any, value: Any) -> None:
     arguments = Arguments(Parameters({"it": annotation}, ("it",), ()), "tool")

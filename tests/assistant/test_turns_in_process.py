@@ -456,6 +456,7 @@ class TestOneTurnAtATime:
         assert types == ["USER", "AI"] * 6
 
 
+@pytest.mark.slow
 @given(
     outcomes=st.lists(
         st.one_of(

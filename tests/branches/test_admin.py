@@ -151,7 +151,6 @@ class TestRestored:
         assert "2 messages , the conversation went back" in shown
         assert "more in Everything said" not in shown
 
-    @pytest.mark.slow
     def test_a_copy_that_left_is_lost_once(self, admin_client: Client, switched: Conversation) -> None:
         switched.memory.clear()
         shown = section(html(admin_client, page(switched)), "chatmemory-evicted-last")

@@ -308,6 +308,7 @@ _messages = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(st.data())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_the_history_is_that_of_the_frameworks_own_provider(data: st.DataObject) -> None:
@@ -531,6 +532,7 @@ def test_an_agent_remembers_as_with_the_frameworks_own_provider(stream: bool, ea
     assert [type(message) for message in stored()].count(ToolExecutionResultMessage) == 3
 
 
+@pytest.mark.slow
 def test_a_tool_that_was_approved_runs_once_in_any_window() -> None:
     for limit in range(2, 12):
         Conversation.objects.all().delete()
@@ -631,6 +633,7 @@ asyncio.run(write(sys.argv[1]))
 """
 
 
+@pytest.mark.slow
 def test_processes_lose_nothing() -> None:
     """They even race to make the conversation."""
     environment = os.environ | {

@@ -274,6 +274,7 @@ def test_only_langchains_messages_are_taken() -> None:
         to_chat_message("Hi")  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @given(messages())
 def test_whatever_was_said_can_be_read_and_says_the_same(message: ChatMessage) -> None:
     read = from_chat_message(message)
@@ -298,6 +299,7 @@ _BLOCK = st.text() | st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(
     content=st.text() | st.lists(_BLOCK, max_size=4),
     kind=st.sampled_from(["human", "ai", "system", "tool"]),

@@ -208,6 +208,7 @@ def test_only_llama_indexs_messages_are_taken() -> None:
         to_chat_message("Hi")  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @given(messages())
 def test_whatever_was_said_can_be_read_and_says_the_same(message: ChatMessage) -> None:
     read = from_chat_message(message)
@@ -233,6 +234,7 @@ _BLOCK = st.one_of(
 _KWARGS = st.dictionaries(st.text() | st.sampled_from(["tool_calls", "name", "tool_call_id"]), _JSON, max_size=2)
 
 
+@pytest.mark.slow
 @given(
     role=st.sampled_from(MessageRole),
     blocks=st.lists(_BLOCK, max_size=4),
@@ -362,6 +364,7 @@ _ACT = st.one_of(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 @settings(max_examples=budget.examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(acts=st.lists(_ACT, max_size=10))
@@ -408,6 +411,7 @@ _DB_ACT = st.one_of(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 @settings(max_examples=budget.examples(12), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(acts=st.lists(_DB_ACT, max_size=8))
@@ -601,6 +605,7 @@ class Kept(BaseMemoryBlock[str]):
 class TestMemory:
     """What is ours."""
 
+    @pytest.mark.slow
     def test_a_memory_with_all_defaults_feeds_its_blocks(self, tmp_path: Path) -> None:
         told = [said("user" if number % 2 == 0 else "assistant", f"{number} " + "word " * 1000) for number in range(40)]
 
@@ -718,6 +723,7 @@ class TestMemory:
             DjangoAsyncChatStore(type(owner)())
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_archiving_from_many_tasks_loses_nothing() -> None:
     async def work() -> tuple[list[Any], list[str | None], list[str | None]]:

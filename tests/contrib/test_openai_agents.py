@@ -137,6 +137,7 @@ class TestItems:
 
         assert run(use()) == ([], U[2:4], [])
 
+    @pytest.mark.slow
     def test_texts_come_back_as_they_were(self, make: Make) -> None:
         async def use() -> None:
             for number, text in enumerate(TEXTS):
@@ -154,6 +155,7 @@ class TestItems:
 
         run(use())
 
+    @pytest.mark.slow
     def test_an_item_of_any_type_comes_back_whole(self, make: Make) -> None:
         async def use() -> None:
             for number, item in enumerate(EVERY_ITEM):
@@ -165,6 +167,7 @@ class TestItems:
 
         run(use())
 
+    @pytest.mark.slow
     def test_all_types_together_come_back_whole(self, make: Make) -> None:
         async def use() -> Any:
             session = make()
@@ -285,6 +288,7 @@ class TestAtOnce:
         assert sorted(texts) == list(range(36))
         assert all(texts[index] + 1 == texts[index + 1] for index in range(36) if index % 3 < 2)
 
+    @pytest.mark.slow
     def test_a_cancelled_change_is_done_or_not_when_its_task_ends(self, make: Make) -> None:
         async def cancelled(work: Any, yields: int) -> None:
             task = asyncio.ensure_future(work)
@@ -332,6 +336,7 @@ DOES = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=budget.examples(25), suppress_health_check=list(HealthCheck))
 @given(does=st.lists(DOES, min_size=1, max_size=12))
 def test_whatever_is_done_both_keep_the_same(does: list[tuple[str, Any]]) -> None:
@@ -384,6 +389,7 @@ if child:
 """
 
 
+@pytest.mark.slow
 def test_each_item_is_popped_by_one_of_several_processes() -> None:
     items = [*U, reasoning("rs"), *(call(f"{number}") for number in range(9)), *map(user, range(10, 40))]
     run(DjangoSession("s", window="messages", limit=1000).add_items(items))  # type: ignore[arg-type]

@@ -401,6 +401,7 @@ class TestRuns:
         (result,) = [item for item in model.inputs[-1] if item.get("type") == "function_call_output"]
         assert result["output"] == "PK\ufffd\ufffd"
 
+    @pytest.mark.slow
     def test_a_window_leaves_what_is_valid(self) -> None:
         for limit in (1, 2, 3, 4, 6, 9, 13):
             model = Scripted(turns())
@@ -408,6 +409,7 @@ class TestRuns:
             check_input(get(memory_id=f"{limit}"))
             assert Conversation.objects.get(memory_id=f"{limit}").message_count == 6 * 7
 
+    @pytest.mark.slow
     def test_a_window_of_tokens_leaves_what_is_valid(self) -> None:
         for limit in (20, 60, 100):
             run(chat(f"{limit}", Scripted(turns()), window="tokens", limit=limit))

@@ -108,6 +108,7 @@ class TestRoundTrip:
             history().add([request])
         assert history().messages() == [asked("1"), two, two, asked("1")]
 
+    @pytest.mark.slow
     @settings(max_examples=budget.examples(40), suppress_health_check=list(HealthCheck))
     @given(batches=st.lists(st.lists(st.integers(0, 99), max_size=4), max_size=5))
     def test_whatever_the_batches(self, batches: list[list[int]]) -> None:
@@ -399,6 +400,7 @@ class TestRuns:
         assert run(chat()) == []
         assert Conversation.objects.get().messages.history().count() == 7
 
+    @pytest.mark.slow
     def test_a_window_leaves_what_is_valid(self) -> None:
         bounds = [{"limit": limit} for limit in (1, 2, 3, 4, 5, 7, 10)]
         bounds += [{"limit": limit, "window": "tokens"} for limit in (20, 60, 100)]

@@ -200,6 +200,7 @@ def test_the_turn_under_way_keeps_its_thinking(adapter: Any) -> None:
     assert adapter.signatures() == []
 
 
+@pytest.mark.slow
 def test_the_turn_under_way_keeps_its_thinking_behind_a_system_message(adapter: Any) -> None:
     """It ended in a tool, the instructions were changed, and it goes on."""
     _conversation(20)

@@ -133,6 +133,7 @@ class Naive:
 
 
 class TestAnyConversation:
+    @pytest.mark.slow
     @settings(max_examples=budget.examples(300))
     @given(ANY_CASE)
     # A call leaves, and its result, the last thing said, with it.
@@ -153,6 +154,7 @@ class TestAnyConversation:
         assert retained.total == cost
         assert cost <= case.limit or lone_system_message or not entries
 
+    @pytest.mark.slow
     @given(ANY_CASE)
     def test_nothing_is_lost_and_nothing_is_twice(self, case: Case) -> None:
         retained = case.run()
@@ -178,6 +180,7 @@ class TestAnyConversation:
         case.stored.insert(0, system)
         assert case.run().entries()[0] is system
 
+    @pytest.mark.slow
     @given(ANY_CASE)
     def test_lazily_read_is_the_same(self, case: Case) -> None:
         lazily, at_once = case.run(lazily=True), case.run()
@@ -197,6 +200,7 @@ class TestAnyConversation:
         if case.added:
             assert (at_once.entries(), at_once.evicted) == (stored, gone)
 
+    @pytest.mark.slow
     @given(
         st.lists(tool_groups() | st.sampled_from([[UserMessage("Hi")], [AiMessage("x")], [SystemMessage("s")]])),
         st.integers(5, 12),
@@ -217,6 +221,7 @@ class TestAnyConversation:
             if isinstance(entry.message, ToolExecutionResultMessage):
                 assert entry.message.id in called
 
+    @pytest.mark.slow
     @given(ANY_CASE)
     def test_looking_changes_nothing(self, case: Case) -> None:
         retained = case.run()

@@ -106,6 +106,7 @@ class TestImmutable:
         assert made == before
         assert made[0].attributes == {"a": {"b": [1]}}  # type: ignore[attr-defined]
 
+    @pytest.mark.slow
     @given(messages())
     def test_copies_are_equal(self, message: ChatMessage) -> None:
         for twin in (copy.copy(message), copy.deepcopy(message), pickle.loads(pickle.dumps(message))):

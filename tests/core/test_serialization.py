@@ -226,6 +226,7 @@ class TestSerialize:
         with pytest.raises(TypeError, match="expected a message, got str"):
             message_to_json("hello")  # type: ignore[arg-type]
 
+    @pytest.mark.slow
     @given(st.lists(messages(), max_size=3))
     def test_any_messages_come_back_equal(self, given: list[ChatMessage]) -> None:
         assert messages_from_json(messages_to_json(given)) == given
@@ -493,6 +494,7 @@ class TestHugeInput:
         assert json.loads(message_to_json(message)) == json.loads(nested(depth))
         assert message == message_from_json(nested(depth))
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("depth", [MAX_NESTING - 50, MAX_NESTING + 50, 5_000, 100_000])
     @pytest.mark.parametrize("kind", ["dicts", "lists"])
     def test_deep_attributes_built_in_python(self, depth: int, kind: str) -> None:

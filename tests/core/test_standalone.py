@@ -83,6 +83,7 @@ opened.clear()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "code",
     [*(pytest.param(code, id=name) for name, code in USES.items()), pytest.param(USES_OF_A_VOCABULARY, id="tokens")],

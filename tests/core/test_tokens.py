@@ -143,6 +143,7 @@ class TestEstimates:
         odd = ToolExecutionRequest("1", "a", arguments)
         assert GPT_4O.estimate_token_count_in_message(AiMessage(None, [odd, odd])) > 4 + 21 + 2 * 8
 
+    @pytest.mark.slow
     @given(messages())
     def test_every_message_has_a_count(self, message: ChatMessage) -> None:
         for model in ("gpt-4o", "gpt-4", "o4-mini"):

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
@@ -88,6 +89,7 @@ class Talk:
         assert all(item.message in messages for item in last), "the question or the last call left"
 
 
+@pytest.mark.slow
 @examples(200)
 @given(window=windows(whole_turns=True), conversation=conversations(), wide=st.integers(1, 6))
 def test_nothing_has_to_be_repaired(window: dict[str, Any], conversation: list[Item], wide: int) -> None:

@@ -170,6 +170,7 @@ def replay(scenario: dict[str, Any]) -> None:
 
 
 class TestAnyConversation:
+    @pytest.mark.slow
     @examples(200)
     @given(window=windows(), messages=said(), data=st.data())
     def test_memories_do_as_the_model(self, window: dict[str, Any], messages: list[ChatMessage], data: Any) -> None:
@@ -182,6 +183,7 @@ class TestAnyConversation:
             if step.came:
                 assert store.get_messages(memory.id) == step.stored
 
+    @pytest.mark.slow
     @examples(200)
     @given(window=windows(), messages=said())
     def test_one_batch_is_as_one_by_one(self, window: dict[str, Any], messages: list[ChatMessage]) -> None:
@@ -191,6 +193,7 @@ class TestAnyConversation:
             apart.add(message)
         assert together.messages() == apart.messages()
 
+    @pytest.mark.slow
     @examples(200)
     @given(window=windows(), stored=said(), added=said(10), pins=st.sets(st.integers(0, 30), max_size=4))
     def test_what_leaves_and_why(
@@ -211,6 +214,7 @@ class TestAnyConversation:
         assert sorted(map(repr, came)) == sorted(map(repr, step.came))
         assert gone(retained) == Counter((messages_to_json([message]), reason) for message, reason in step.left)
 
+    @pytest.mark.slow
     @examples(200)
     @given(window=windows(), stored=said(), pins=st.sets(st.integers(0, 30), max_size=4))
     def test_a_second_look_changes_nothing(

@@ -99,6 +99,7 @@ class Scribe:
         return f"up to {short(messages)[-1]}"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("sdks")
 @pytest.mark.parametrize(
     "window",
@@ -238,6 +239,7 @@ class TestLateTexts:
 
 
 class TestParts:
+    @pytest.mark.slow
     @pytest.mark.usefixtures("sdks")
     def test_each_has_whole_calls(self) -> None:
         conversation = agent()
@@ -296,7 +298,6 @@ class TestAFullWindow:
         conversation.memory.set_window(limit=3)
         assert memory(conversation) == ["q", "c12", "r12"]
 
-    @pytest.mark.slow
     def test_a_smaller_memory_for_a_model_that_refuses_it(self) -> None:
         conversation = agent(limit=4000)
         conversation.memory.add(QUESTION, *calls(1, 40))

@@ -76,6 +76,7 @@ class TestLongestCommonSubsequence:
 
 
 class TestPairsBetween:
+    @pytest.mark.slow
     @given(SEQUENCES, SEQUENCES, st.randoms())
     def test_cross_none_of_the_pairs_and_are_the_most(self, old: list[int], new: list[int], random: Random) -> None:
         count = random.randint(0, min(len(old), len(new)))

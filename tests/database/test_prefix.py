@@ -149,6 +149,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("sdks")
 @given(st.data(), STEPS, st.integers(2, 9), st.booleans())
 @settings(max_examples=budget.examples(120))
@@ -173,6 +174,7 @@ def test_every_request_is_accepted_now_and_as_a_past_memory(
     assert list(verify(Conversation.objects.filter(pk=talk.conversation.pk))) == []
 
 
+@pytest.mark.slow
 @given(st.data(), st.lists(st.sampled_from([*USUAL, Talk.shrink_the_window_elsewhere]), max_size=20))
 @settings(max_examples=budget.examples(50))
 def test_a_window_that_is_smaller_than_what_is_stored_sends_no_stale_thinking(

@@ -76,6 +76,7 @@ def count_changes(logs: dict[str, list[dict[str, Any]]]) -> int:
     return sum(one[1] != next_[1] for one, next_ in pairwise(sorted(said)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, {"low_water": 60, "whole_turns": True}], ids=["LangChain4j's", "a mark"])
 def test_all_is_as_if_one_process_had_done_it(settings: dict[str, Any], start: Start, tmp_path: Path) -> None:
     """Batches and single messages, keys delivered twice; others read, rewrite, clear and change the window."""

@@ -90,6 +90,7 @@ class TestMemory:
         assert talk("What is my name?", memory=list(memory)) == f"You said:\n“My name is {name}”"
         assert "forgotten" in talk("What is my name?", memory=memory[1:])
 
+    @pytest.mark.slow
     @given(st.lists(any_message(), max_size=8))
     def test_any_memory_has_an_answer_and_always_the_same(self, memory: list[ChatMessage]) -> None:
         before = list(memory)

@@ -177,6 +177,7 @@ class TestWritten:
             to_ai_sdk([HI, HI], ids=["1"])
 
 
+@pytest.mark.slow
 @settings(max_examples=budget.examples(150))
 @given(groups)
 def test_nothing_is_lost(groups: list[list[ChatMessage]]) -> None:
@@ -317,6 +318,7 @@ class TestRead:
         message = _said("assistant", _call(output={"a": 1}, resultProviderMetadata=lies))
         assert from_ai_sdk([message])[1] == ToolExecutionResultMessage("c1", "now", '{"a":1}')
 
+    @pytest.mark.slow
     @settings(max_examples=budget.examples(250))
     @given(groups, st.data())
     def test_what_has_one_thing_changed_is_read_or_refused(

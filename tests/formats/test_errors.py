@@ -149,6 +149,7 @@ SEEN: dict[str, set[str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SENT)
 def test_whatever_is_refused_is_refused_with_a_template_and_a_code(name: str) -> None:
     read = BUILT_IN[name].read

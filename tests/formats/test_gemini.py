@@ -628,6 +628,7 @@ def _read_or_error(data: Any) -> list[ChatMessage] | InvalidMessageError:
 
 
 class TestAny:
+    @pytest.mark.slow
     @settings(max_examples=budget.examples(150))
     @given(_conversations())
     def test_what_can_be_written_comes_back(self, given: list[ChatMessage]) -> None:
@@ -635,6 +636,7 @@ class TestAny:
         assert_gemini_accepts(written)
         assert from_gemini(written) == given
 
+    @pytest.mark.slow
     @settings(max_examples=budget.examples(300))
     @given(st.sampled_from([data for _, data in SAME_BOTH_WAYS.values()] + list(KEPT.values())), st.data())
     def test_what_has_one_thing_changed_is_read_or_refused(self, whole: dict[str, Any], data: st.DataObject) -> None:

@@ -888,6 +888,7 @@ _written_media: st.SearchStrategy[Content] = st.one_of(
 
 
 class TestAnyMessages:
+    @pytest.mark.slow
     @settings(max_examples=budget.examples(150))
     @given(
         st.lists(
@@ -909,6 +910,7 @@ class TestAnyMessages:
         _accepted_by_the_sdk(data)
         from_openai(data)
 
+    @pytest.mark.slow
     @settings(max_examples=budget.examples(150))
     @given(st.data())
     def test_what_can_be_written_comes_back(self, data: st.DataObject) -> None:
@@ -997,6 +999,7 @@ def _read_or_error(data: Any) -> list[ChatMessage] | InvalidMessageError:
 
 
 class TestAnyJson:
+    @pytest.mark.slow
     @settings(max_examples=budget.examples(300))
     @given(any_json | st.lists(_message_objects, max_size=3))
     def test_is_read_or_refused(self, data: Any) -> None:
@@ -1009,6 +1012,7 @@ class TestAnyJson:
             with contextlib.suppress(UnsupportedContentError):  # a result with an empty ID
                 _accepted_by_the_sdk(to_openai(outcome))
 
+    @pytest.mark.slow
     @settings(max_examples=budget.examples(150))
     @given(st.sampled_from([data for _, data in SAME_BOTH_WAYS.values()]), st.data())
     def test_so_is_a_message_with_one_thingchanged(self, whole: dict[str, Any], data: st.DataObject) -> None:

@@ -516,6 +516,7 @@ def _read_or_error(data: Any) -> list[ChatMessage] | InvalidMessageError:
 
 
 class TestAny:
+    @pytest.mark.slow
     @settings(max_examples=budget.examples(150))
     @given(_conversations())
     def test_what_can_be_written_comes_back(self, given: list[ChatMessage]) -> None:
@@ -524,6 +525,7 @@ class TestAny:
         assert from_responses(written) == given
         assert to_responses(given, repair=False) == written
 
+    @pytest.mark.slow
     @settings(max_examples=budget.examples(300))
     @given(
         st.sampled_from([items for _, items in SAME_BOTH_WAYS.values()] + [items for items, _ in KEPT.values()]),

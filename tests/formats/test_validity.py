@@ -332,6 +332,7 @@ FORMATS = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("sdks")
 @FORMATS
 @settings(max_examples=budget.examples(200))
@@ -414,6 +415,7 @@ def _is_of(repair: Repair, message: ChatMessage) -> bool:
     return True
 
 
+@pytest.mark.slow
 @FORMATS
 @settings(max_examples=budget.examples(100))
 @given(_memories())
@@ -432,6 +434,7 @@ def test_repairs_come_in_order_and_name_what_was_changed(
             assert _is_of(repair, given[repair.position])
 
 
+@pytest.mark.slow
 @settings(max_examples=budget.examples(100))
 @given(_memories())
 def test_nothing_that_can_be_sent_is_left_out(given: list[ChatMessage]) -> None:
@@ -441,6 +444,7 @@ def test_nothing_that_can_be_sent_is_left_out(given: list[ChatMessage]) -> None:
     assert set(range(len(given))) - set(kept) <= gone
 
 
+@pytest.mark.slow
 @settings(max_examples=budget.examples(100))
 @given(_memories(), st.sampled_from([LENIENT, STRICT]))
 def test_what_is_valid_is_not_changed(given: list[ChatMessage], rules: Rules) -> None:

@@ -100,7 +100,6 @@ def test_an_object_from_before_the_repair_adds_rightly() -> None:
     assert run() == (0, [])
 
 
-@pytest.mark.slow
 def test_lost_history_is_found_but_cannot_be_repaired(conversation: Conversation) -> None:
     Message.objects.filter(position=1).delete()
     assert whats() == ["missing messages"]
@@ -199,7 +198,6 @@ def test_pins_and_placeholders_are_no_finding(conversation: Conversation) -> Non
     assert run() == (0, [])
 
 
-@pytest.mark.slow
 def test_results_that_a_summary_left_behind() -> None:
     """Before placeholders counted as what they cover, a late summary took only the calls."""
     made = conversation_with_summary()

@@ -266,7 +266,6 @@ class TestAnotherModel:
 
 
 class TestSearches:
-    @pytest.mark.slow
     @pytest.mark.parametrize("part", ["", "messages/"])
     def test_a_long_one_is_refused(self, api, user, part):
         address = url(said(user, 5), part) if part else "/api/conversations/"
@@ -286,7 +285,6 @@ class TestSearches:
 
 
 class TestBodies:
-    @pytest.mark.slow
     @pytest.mark.parametrize("value", ['{"":0}', "[]", "0", '"a"'])
     def test_too_many_values_are_refused(self, api, user, value):
         refused = post(api, url(said(user), "messages/"), f'{{"messages": [{",".join([value] * 450_000)}]}}')

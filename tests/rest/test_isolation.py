@@ -74,6 +74,7 @@ def test_no_filter_finds_what_is_anothers(api: Client, query: str) -> None:
     assert api.get(f"/api/conversations/?{query}").json()["results"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", urlpatterns, ids=lambda pattern: pattern.name)
 def test_nothing_without_signing_in(client: Client, db: None, settings: Any, pattern: Any) -> None:
     nobodys = ConversationFactory(owner=None, title="Secret")

@@ -31,11 +31,11 @@ OPERATIONS = {
 }
 
 
-@pytest.mark.slow
 def test_the_committed_file_is_what_the_code_gives() -> None:
     assert FILE.read_text(encoding="utf-8") == openapi_text(), "run: python -m tests.tools.write_openapi"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "names",
     [

@@ -218,6 +218,7 @@ def sample() -> Sample:
     return Sample()
 
 
+@pytest.mark.slow
 @ROUTES.parametrize()
 @SETTINGS
 def test_every_route(case: schemathesis.Case, sample: Sample) -> None:
@@ -234,6 +235,7 @@ def test_every_route(case: schemathesis.Case, sample: Sample) -> None:
         sample.guarded.add(route)
 
 
+@pytest.mark.slow
 def test_linked_routes(described: Any) -> None:
     class Chat(described.as_state_machine()):  # type: ignore[misc]
         def setup(self) -> None:

@@ -188,6 +188,7 @@ def turn_of(number: int, random: random.Random) -> list[list[ChatMessage]]:
             return [[question], [asking, *results], [answer]]
 
 
+@pytest.mark.slow
 def test_a_chat_of_60_turns_over_a_bad_network_is_exactly_what_was_said(http: HttpClient) -> None:
     limit = 15
     base = create(http, memory_id="chat", window="messages", limit=limit)

@@ -337,6 +337,7 @@ class TestProviders:
         assistant.chat(conversation, "Really?")
         assert "thinking" not in str(anthropic_server.requests[-1]["messages"]), "it was bound to what was recalled"
 
+    @pytest.mark.slow
     def test_what_comes_before_it_is_read_from_the_cache(self, anthropic_server: AnthropicServer) -> None:
         conversation = ConversationFactory(limit=4000, low_water=60, whole_turns=True)
         assistant = Assistant(AnthropicChatModel("claude-tiny", cache=True), tools=[look], recall="preload")

@@ -185,6 +185,7 @@ def test_a_query_that_is_too_long_is_an_error() -> None:
     assert error.value.code == "max_length"
 
 
+@pytest.mark.slow
 @given(TEXTS | st.text(st.sampled_from("ab -\"“”「」«» \t北京猫ที่-'_.")))
 @settings(max_examples=budget.examples(300))
 def test_every_text_can_be_parsed(text: str) -> None:
@@ -196,6 +197,7 @@ def test_every_text_can_be_parsed(text: str) -> None:
         assert all(len(phrase) > 1 for phrase in query.phrases)
 
 
+@pytest.mark.slow
 @given(INTERESTING)
 @settings(max_examples=budget.examples(300))
 def test_a_text_is_found_by_itself_and_by_its_words(text: str) -> None:
@@ -206,6 +208,7 @@ def test_a_text_is_found_by_itself_and_by_its_words(text: str) -> None:
         assert finds(parse(query, prefix=True), text)
 
 
+@pytest.mark.slow
 @given(INTERESTING)
 @settings(max_examples=budget.examples(300))
 def test_a_query_in_another_normal_form_is_the_same(text: str) -> None:

@@ -64,6 +64,7 @@ class TestPage:
         assert "deleted" not in shown
         assert shown.strip().startswith("0–1")
 
+    @pytest.mark.slow
     def test_all_requests_of_the_turn_and_no_others_have_them(self, admin_client: Client) -> None:
         conversation = asked(calling(("look", "{}")), "Well.", limit=6)
         conversation.memory.add(UserMessage("And now?"), AiMessage("Now."))
@@ -246,6 +247,7 @@ class TestExport:
 TURN = st.tuples(st.sampled_from(["kiwi", "pear", "plum", "nothing"]), st.integers(0, 2), st.booleans())
 
 
+@pytest.mark.slow
 @settings(max_examples=budget.examples(8), deadline=None)
 @given(st.integers(7, 10), st.lists(TURN, min_size=3, max_size=6), st.sets(st.integers(0, 50)))
 def test_each_request_is_shown_with_what_it_had(

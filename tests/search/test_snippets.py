@@ -94,6 +94,7 @@ def test_a_passage_without_hits_is_the_beginning() -> None:
     assert marked(BEFORE, "tea", length=20) == "lorem ipsum lorem…"
 
 
+@pytest.mark.slow
 @given(TEXTS | st.text(st.sampled_from("ab 北京猫\n")), st.integers(1, 50), st.booleans(), st.booleans(), st.data())
 @settings(max_examples=budget.examples(400))
 def test_marks_are_in_the_passage(text: str, length: int, prefix: bool, related: bool, data: st.DataObject) -> None:
@@ -105,6 +106,7 @@ def test_marks_are_in_the_passage(text: str, length: int, prefix: bool, related:
     assert all(start < end for start, end in marks)
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from(["a", "b", "tea", "京", "ที่", "e\u0301", "👍🏽", " ", "_", "."]), max_size=60))
 @settings(max_examples=budget.examples(300))
 def test_the_passage_has_what_was_found_and_whole_characters(parts: list[str]) -> None:

@@ -215,6 +215,7 @@ INTERESTING = st.text(
 TEXTS = CODE_POINTS | INTERESTING
 
 
+@pytest.mark.slow
 @given(TEXTS)
 @settings(max_examples=budget.examples(400))
 def test_every_text_has_tokens_in_order_at_places_inside(text: str) -> None:
@@ -228,6 +229,7 @@ def test_every_text_has_tokens_in_order_at_places_inside(text: str) -> None:
     assert all(token.text.encode() for token in found)  # any database takes them
 
 
+@pytest.mark.slow
 @given(TEXTS)
 @settings(max_examples=budget.examples(400))
 def test_a_text_has_the_same_tokens_in_each_normal_form(text: str) -> None:
@@ -244,6 +246,7 @@ def test_a_word_is_found_by_its_own_token(text: str) -> None:
             assert token_texts(token[1:])[0] == token
 
 
+@pytest.mark.slow
 @given(TEXTS)
 @settings(max_examples=budget.examples(400))
 def test_each_token_is_found_by_what_was_written_there(text: str) -> None:
@@ -252,6 +255,7 @@ def test_each_token_is_found_by_what_was_written_there(text: str) -> None:
             assert token.text in token_texts(text[token.start : token.end])
 
 
+@pytest.mark.slow
 @given(TEXTS)
 @settings(max_examples=budget.examples(400))
 def test_case_makes_no_difference(text: str) -> None:

@@ -334,7 +334,6 @@ class TestLangChain4j:
         assert problem in run("--format", "langchain4j", str(file))
         assert not Conversation.objects.exists()
 
-    @pytest.mark.slow
     def test_with_the_format_of_another_it_is_not_in_the_way(self, tmp_path: Path) -> None:
         file = tmp_path / "m.json"
         file.write_text(json.dumps(to_openai(TALK)))

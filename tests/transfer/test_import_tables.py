@@ -99,6 +99,7 @@ class TestLangChain:
         assert "1 messages have no session_id" in said
         assert row_texts("s1") == ["Be kind."]
 
+    @pytest.mark.slow
     def test_pages(self, write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         """However they fall on the sessions."""
         for number in range(5):

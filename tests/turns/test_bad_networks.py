@@ -25,6 +25,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 CLIENTS, TURNS = 6, 18
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("sdks")
 @pytest.mark.parametrize("server", ["gunicorn", "uvicorn"])
 def test_history_is_what_was_said(server: str, tmp_path: Path) -> None:

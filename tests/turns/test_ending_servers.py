@@ -17,6 +17,7 @@ from tests.support.turn_streams import open_stream
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("sdks")
 def test_gunicorn_lets_the_turn_finish(tmp_path: Path) -> None:
     user = get_user_model().objects.create_user("ann", password="password of ann")

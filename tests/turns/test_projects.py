@@ -88,6 +88,7 @@ class TestAssistant:
         assert (answer.status_code, "ASSISTANT" in answer.json()["detail"]) == (404, True)
         assert api.delete(url(conversation, "turns/")).status_code == 404
 
+    @pytest.mark.slow
     def test_pages_for_a_browser(self, api: Client, conversation: Conversation) -> None:
         ask(api, conversation, "Hello")
         answer = api.get(url(conversation, "turns/"), headers={"accept": "text/html"})

@@ -205,7 +205,6 @@ class TestEdited:
         assert chunks[0]["messageId"] == "answer-4"
         assert self.shown(api, conversation) == [*["One", "To One"][: 2 * edited], "Three", "To Three"]
 
-    @pytest.mark.slow
     def test_a_page_that_tells_the_version(self, api: Client, conversation: Conversation, model: Unsure) -> None:
         """It may edit a message without changing it, and repeat that after others were said."""
         chunks_of(chat(api, conversation, ui_message("One", "id-One")))
@@ -321,7 +320,6 @@ class TestFailedTurn:
             assert ask(api, conversation, text, idempotency_key=text).json()["answer"]["text"] == f"To {text}"
         assert sorted(model.answered) == ["One", "Three", "Two"]
 
-    @pytest.mark.slow
     def test_the_message_of_a_page_that_was_loaded_again(
         self, api: Client, conversation: Conversation, model: Unsure
     ) -> None:

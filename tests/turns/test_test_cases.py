@@ -89,7 +89,6 @@ class InTransaction(WithConversation, TestCase):
 class WithTransactions(WithConversation, TransactionTestCase):
     """The test case for what needs several connections."""
 
-    @pytest.mark.slow
     async def test_the_async_client(self) -> None:
         await talk(self)
 

@@ -164,7 +164,6 @@ class TestPricesOfTheProject:
         settings.CHATMEMORY = {"PRICES": {"gpt-5": {"input": 1, "cache_read": 1, "output": 1}}}
         assert cost_of(Usage(**GPT), at=AT) == Cost(Decimal("0.0103"), "USD")
 
-    @pytest.mark.slow
     def test_they_are_valid(self) -> None:
         assert not [one for one in run_checks() if "PRICES" in one.msg]
 

@@ -410,6 +410,7 @@ class TestVerify:
 class TestAtRandom:
     """No call is counted twice, and none that ended is missing, whatever happens to the turns."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("seed", range(3))
     def test_turns(self, conversation: Conversation, seed: int) -> None:
         rng = random.Random(seed)

@@ -233,6 +233,7 @@ class Course:
         assert len({str((form["entry"], form.get("parts"))) for form in forms}) == len(forms)  # each once
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_both_stores_return_and_raise_the_same(seed: int) -> None:
     course = Course(seed)

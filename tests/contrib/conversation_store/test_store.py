@@ -278,6 +278,7 @@ class TestOwners:
 class TestWritersAtOnce:
     """A late save is refused whole, so after all were repeated, each message is there once."""
 
+    @pytest.mark.slow
     def test_in_threads(self) -> None:
         def work(name: int) -> None:
             try:
@@ -289,6 +290,7 @@ class TestWritersAtOnce:
             list(pool.map(work, range(4)))
         self.check("c", {f"thread {name} {number}" for name in range(4) for number in range(4)})
 
+    @pytest.mark.slow
     def test_in_processes(self) -> None:
         environment = os.environ | {
             "DJANGO_SETTINGS_MODULE": "tests.settings.base",
@@ -308,6 +310,7 @@ class TestWritersAtOnce:
         assert texts(conversation_id) == found
         assert Entry.objects.count() == len(expected)
 
+    @pytest.mark.slow
     def test_a_fork_of_what_is_deleted_meanwhile_is_whole_or_refused(self) -> None:
         store = DjangoConversationStore()
 

@@ -68,6 +68,7 @@ class TestHistory:
             found = run(saver.aget_delta_channel_history(config=checkpoint.config, channels=channels))
             assert found == expected
 
+    @pytest.mark.slow
     def test_is_found_at_once(self, frequency: int) -> None:
         saver = DjangoSaver()
         graph = graph_of(saver, frequency=frequency)
@@ -75,6 +76,7 @@ class TestHistory:
             graph.invoke(_turn(number), CONFIG)
         self._check(saver)
 
+    @pytest.mark.slow
     def test_leads_along_forks(self, frequency: int) -> None:
         saver = DjangoSaver()
         graph = graph_of(saver, frequency=frequency)
@@ -84,6 +86,7 @@ class TestHistory:
             graph.invoke(_turn(10), snapshot.config)
         self._check(saver)
 
+    @pytest.mark.slow
     def test_begins_with_what_a_plain_channel_stored(self, frequency: int) -> None:
         saver = DjangoSaver()
         for number in range(2):
@@ -94,6 +97,7 @@ class TestHistory:
         self._check(saver)
         assert graph.get_state(CONFIG).values["total"] == 1 + 3 + 10
 
+    @pytest.mark.slow
     def test_may_be_longer_than_a_page(self) -> None:
         saver = DjangoSaver()
         config: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
@@ -146,6 +150,7 @@ def test_a_graph_goes_on_with_all_that_was_written(make: Callable[[], BaseCheckp
     assert state["total"] == 6 + 8
 
 
+@pytest.mark.slow
 def test_a_turn_costs_as_many_statements_however_many_there_were() -> None:
     async def counted() -> dict[int, int]:
         saver = DjangoSaver()
@@ -162,6 +167,7 @@ def test_a_turn_costs_as_many_statements_however_many_there_were() -> None:
     assert found[40] == found[5]
 
 
+@pytest.mark.slow
 def test_pruning_looks_at_all_that_is_needed_at_once() -> None:
     saver = DjangoSaver()
     graph = graph_of(saver)

@@ -223,11 +223,13 @@ SEEDS = {"sync": 40, "async": 40, "exit": 120}
 
 @pytest.mark.parametrize("durability", SEEDS)
 class TestRandomRuns:
+    @pytest.mark.slow
     def test_are_mirrored_after_each_step(self, durability: str) -> None:
         # The statements of the mirror differ with the database, what it does with a state does not.
         seeds = SEEDS[durability] if connection.vendor == "sqlite" else 15
         play(range(seeds), durability, ACTS)
 
+    @pytest.mark.slow
     def test_are_said_once_where_a_window_evicts(self, durability: str) -> None:
         acts = [act for act in ACTS if act not in (add_again, instruct)]
         play(range(20), durability, acts, window="messages", limit=LIMIT)
@@ -264,6 +266,7 @@ class TestMessages:
         assert graph.run(HumanMessage("ok", id="h1")) == [HumanMessage("ok", id="h2")]
         assert history() == ["ok"]
 
+    @pytest.mark.slow
     def test_that_a_node_trims_by_copying_do_not_grow(self) -> None:
         def trim(state: Update) -> Update:
             kept = [*state, AIMessage(f"I got {len(state)}.")][-6:]
@@ -464,6 +467,7 @@ class TestOthers:
 class TestTwoRunsAtOnce:
     """Each begins with the same state; the thread goes on from the checkpoint that is the newest."""
 
+    @pytest.mark.slow
     def test_leave_the_memory_of_one_state(self) -> None:
         for seed in range(12):
             saver = DjangoSaver()
@@ -491,6 +495,7 @@ class TestTwoRunsAtOnce:
             assert [from_row(row) for row in rows.retained()] == state
         assert list(verify()) == []
 
+    @pytest.mark.slow
     @pytest.mark.django_db(transaction=True)
     def test_in_threads(self) -> None:
         course = Course(0, "async", [add, add_again, remove, annotate, reorder, copy])

@@ -40,6 +40,7 @@ async def ours() -> AsyncGenerator[DjangoSaver, None]:
     yield DjangoSaver()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("capability", sorted(ALL_CAPABILITIES))
 def test_conformance(capability: Any) -> None:
     result = run(validate(ours, capabilities={capability})).results[capability]
@@ -161,6 +162,7 @@ class TestAGraph:
         expected = run(_ause(graph(InMemorySaver()), inputs))
         assert run(_ause(graph(DjangoSaver()), inputs)) == expected
 
+    @pytest.mark.slow
     def test_goes_on_from_any_point_of_its_past(self, graph: Graph, inputs: list[Any]) -> None:
         def travel(saver: BaseCheckpointSaver[Any]) -> list[Any]:
             made = graph(saver)
@@ -214,6 +216,7 @@ def calling_graph(saver: BaseCheckpointSaver[Any]) -> Any:
 
 
 class TestPruning:
+    @pytest.mark.slow
     @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
     def test_deletes_the_calls_of_subgraphs_once_the_graph_has_gone_on(self, durability: Any) -> None:
         saver, in_memory = DjangoSaver(), calling_graph(InMemorySaver())
@@ -249,6 +252,7 @@ class TestPruning:
         assert Checkpoint.objects.count() == Namespace.objects.count() == 2
         assert graph.invoke(Command(resume=7), CONFIG)["total"] == 18
 
+    @pytest.mark.slow
     def test_keeps_what_delta_channels_are_made_from(self) -> None:
         saver = DjangoSaver()
         graph = delta_graph(saver)
