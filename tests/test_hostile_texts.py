@@ -45,6 +45,7 @@ def test_a_url_is_shown_as_what_it_is(url, mime_type, byte_count):
     assert len(part.url) < 400
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "value",
     ["1" * 3_000_000, ("1" * 899 + "a") * 3_000, "-" * 3_000_000, "1.e+" * 500_000, "\\" * 1_000_000],
@@ -107,6 +108,7 @@ def characters():
 
 @pytest.mark.django_db
 class TestAdmin:
+    @pytest.mark.slow
     @pytest.mark.parametrize("text", ["e" + "\u0301\u0316" * (LONG // 2), " " * LONG, "\n" * LONG, "<" * LONG])
     def test_the_list_of_messages_reads_their_beginnings(self, admin_client: Client, characters, text):
         ConversationFactory(limit=10**9).memory.add(UserMessage(text))

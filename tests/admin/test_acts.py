@@ -153,6 +153,7 @@ def fail(*args, **kwargs):
 
 
 class TestClearingSeveral:
+    @pytest.mark.slow
     def test_says_how_many(self, admin_client, conversation, other):  # noqa: F811
         ConversationFactory(title="Empty")
         asked = admin_client.post(LIST, selected("clear_memories", *Conversation.objects.all()))
@@ -234,6 +235,7 @@ class TestObjectPermissions:
         assert other.messages.retained().count() == 2
         assert logged() == []
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("action", "asked"),
         [("clear_memories", "4 messages will be evicted"), ("delete_selected", "6 messages will be lost")],
@@ -333,6 +335,7 @@ class TestErasing:
         erased = LogEntry.objects.filter(action_flag=DELETION)
         assert list(erased.values_list("object_repr", flat=True)) == ["Other"]
 
+    @pytest.mark.slow
     def test_what_others_protect_stays(self, admin_client, conversation, monkeypatch):  # noqa: F811
         def protected(target):
             raise ProtectedError("an invoice refers to it", {conversation})

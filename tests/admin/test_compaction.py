@@ -207,6 +207,7 @@ class TestSummarisingNow:
         shown = ask(admin_client, conversation)
         assert "Nothing can be summarised, because a message cannot be read: message 6" in shown
 
+    @pytest.mark.slow
     def test_it_needs_a_permission_of_its_own(self, staff, conversation, summarizer) -> None:
         client = staff("view_conversation", "change_conversation", "read_message_text")
         assert "Summarise now" not in html(client, page(conversation))
@@ -280,6 +281,7 @@ class TestFailures:
             change_message__startswith="A summary", object_repr__contains="About tea"
         ).exists()
 
+    @pytest.mark.slow
     def test_it_is_not_noted_of_a_conversation_that_was_anonymised_meanwhile(
         self, admin_client, conversation, summarizer
     ) -> None:
@@ -378,6 +380,7 @@ class TestOnTheTimeline:
         assert "is the summary" not in card(shown, 7)
         assert "(3 turns)" in card(shown, 13)
 
+    @pytest.mark.slow
     def test_words_are_for_those_who_may_read_them(self, staff, conversation) -> None:
         conversation.memory.compact(shortest)
         shown = html(staff("view_conversation"), page(conversation))
@@ -404,6 +407,7 @@ class TestOnTheTimeline:
         assert "Covers 1 to 78" in said
         assert "turns" not in said
 
+    @pytest.mark.slow
     def test_deleted_originals_are_told(self, admin_client, settings) -> None:
         settings.CHATMEMORY = {**getattr(settings, "CHATMEMORY", {}), "KEEP_HISTORY": False}
         made = ConversationFactory()
@@ -444,6 +448,7 @@ class TestWhatIsInNoSummary:
         assert "in no summary" not in timeline(shown)
         assert "Summary due not now Latest summary message 13" in words(shown)
 
+    @pytest.mark.slow
     def test_what_was_cleared_away_is_no_longer_among_it(self, admin_client, conversation) -> None:
         conversation.memory.clear()
         assert "in no summary" not in timeline(html(admin_client, page(conversation) + "?view=history"))
@@ -455,6 +460,7 @@ class TestWhatIsInNoSummary:
         assert "in no summary" not in shown
         assert "Summary due" not in shown
 
+    @pytest.mark.slow
     def test_messages_are_filtered_by_it(self, admin_client, conversation) -> None:
         address = f"{MESSAGES}?state=uncovered"
         assert "question 0" in html(admin_client, address)

@@ -159,6 +159,7 @@ class TestPage:
         assert [words(title) for title in re.findall(r"<h1\b.*?</h1>", shown, re.DOTALL)] == ["About tea"]
         assert "About tea" not in own_part(shown)
 
+    @pytest.mark.slow
     def test_its_owner_leads_to_their_conversations(self, admin_client, conversation):
         assert f'href="{LIST}?owner={conversation.owner_id}"' in html(admin_client, page(conversation))
         ownerless = ConversationFactory(owner=None)
@@ -353,6 +354,7 @@ class TestWhatTheModelSaw:
 
 
 class TestActs:
+    @pytest.mark.slow
     def test_clearing_is_confirmed_and_logged(self, admin_client, conversation):
         assert "4 messages will be evicted" in words(html(admin_client, page(conversation, "clear")))
         assert conversation.messages.retained().count() == 4
@@ -421,6 +423,7 @@ class TestHostileText:
         )
         return conversation
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("action", ["change", "delete", "history"])
     def test_is_text_on_every_page(self, admin_client, hostile, action):
         for url in (LIST, page(hostile, action)):
@@ -436,6 +439,7 @@ class TestHostileText:
             opened = before[before.rindex("<") :]
             assert re.match(r'<(bdi|code|div class="chatmemory-text|p class="chatmemory-url)', opened), opened
 
+    @pytest.mark.slow
     def test_needs_no_inline_script_or_style(self, admin_client, hostile):
         shown = own_part(html(admin_client, page(hostile)))
         assert "<script" not in shown
@@ -475,6 +479,7 @@ class TestPermissions:
             client.post(LIST, {**chosen, "action": action, "confirmed": "yes"})
         assert conversation.messages.retained().count() == 4
 
+    @pytest.mark.slow
     def test_reading_is_a_permission_of_its_own(self, staff, conversation):
         client = staff("view_conversation", "read_message_text")
         assert "question 2" in html(client, page(conversation))
@@ -499,6 +504,7 @@ class TestPermissions:
         assert page(conversation, "history") in html(client, page(conversation))
         assert "About tea" in html(client, page(conversation, "history"))
 
+    @pytest.mark.slow
     def test_nobody_edits_or_adds(self, admin_client, staff, conversation):
         before = Conversation.objects.values().get(), list(Message.objects.order_by("pk").values())
         assert admin_client.post(page(conversation), {"title": "Mine", "limit": 1}).status_code == 403
@@ -550,6 +556,7 @@ class TestMessages:
         answer = admin_client.get(f"{self.MESSAGES}{row.pk}/change/")
         assert answer["Location"] == f"{page(conversation)}?position=3#message-3"
 
+    @pytest.mark.slow
     def test_its_queries_do_not_grow(self, admin_client, conversation):
         html(admin_client, self.MESSAGES)  # a process reads the content types once
         with CaptureQueriesContext(connection) as before:

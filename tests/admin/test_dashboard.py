@@ -116,6 +116,7 @@ def test_other_periods_are_the_last_thirty_days(admin_client: Client, period: st
     assert "Messages said per day" in words(page)
 
 
+@pytest.mark.slow
 def test_reasons_and_bars_lead_to_their_messages(admin_client: Client) -> None:
     conversation = ConversationFactory(window="messages", limit=2)
     conversation.memory.add(*(UserMessage("hello") for _ in range(5)))

@@ -111,6 +111,7 @@ class TestFoundInMessages:
         assert plain(shown) == text
         assert set(re.findall(r"<.*?>", shown)) == {"<mark>", "</mark>"}
 
+    @pytest.mark.slow
     def test_of_an_owner_only_is_the_beginning(self, admin_client: Client, conversation: Conversation) -> None:
         assert "question 0" in said(admin_client, "marta")
         assert "<mark>" not in "".join(said(admin_client, "marta"))
@@ -153,6 +154,7 @@ class TestFoundInConversations:
         assert "4 messages match" in plain(shown)
         assert re.findall(r"#message-(\d)", shown) == ["0", "3"]
 
+    @pytest.mark.slow
     def test_are_those_of_their_conversation(self, admin_client: Client) -> None:
         for number in range(3):
             made = ConversationFactory(title=f"Number {number}")
@@ -224,6 +226,7 @@ class TestWordsOfConversations:
 
         return read
 
+    @pytest.mark.slow
     def test_the_last_are_what_the_user_or_the_model_said(self, cells: Any) -> None:
         made = ConversationFactory(title="Tea", window="messages", limit=3)
         made.memory.add(SystemMessage("rules"), UserMessage("Is it green?"), AiMessage("It  is.\n" * 200))
@@ -261,6 +264,7 @@ class TestWordsOfConversations:
         cells()
         assert LogEntry.objects.count() == 1
 
+    @pytest.mark.slow
     def test_cost_no_statement_for_each(self, cells: Any) -> None:
         def statements() -> int:
             with CaptureQueriesContext(connection) as captured:
@@ -306,6 +310,7 @@ class TestMessages:
         assert re.findall(place, html(admin_client, MESSAGES)) == ["Where is it?"] * 2
         assert re.findall(place, html(staff("view_message", "view_conversation"), MESSAGES)) == ["m-1"] * 2
 
+    @pytest.mark.slow
     def test_a_search_says_how_many_it_found_also_where_they_are_too_many_to_count(
         self, admin_client: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:

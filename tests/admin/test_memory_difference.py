@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +11,7 @@ from chatmemory.admin.display.past_memory import difference, newest_missing
 MEMORIES = st.lists(st.integers(0, 30), unique=True, max_size=20)
 
 
+@pytest.mark.slow
 @given(MEMORIES, MEMORIES)
 def test_a_message_is_in_one_list_at_most(before: list[int], after: list[int]) -> None:
     found = difference(before, after)

@@ -223,6 +223,7 @@ class TestEvictedLast:
         made.memory.clear_tool_results(keep=0)
         assert groups(html(admin_client, page(made))) == ["2 messages, old tool results, cleared"]
 
+    @pytest.mark.slow
     def test_a_summary_is_named(self, admin_client: Client) -> None:
         made = ConversationFactory(window="messages", limit=6)
         for number in range(3):
@@ -256,6 +257,7 @@ class TestEvictedLast:
             f"2 messages, pushed out by messages 3 to 4, {today(yesterday)}",
         ]
 
+    @pytest.mark.slow
     def test_there_are_at_most_four_and_the_rest_is_linked(self, admin_client: Client) -> None:
         made = ConversationFactory(window="messages", limit=5)
         for number in range(6):

@@ -64,6 +64,7 @@ class TestPushedOut:
         made = said(5, window="messages", limit=3)
         assert self.pushed_out(admin_client, made) == ["by message 3", "by message 4"]
 
+    @pytest.mark.slow
     def test_names_all_that_came_in_one_go(self, admin_client: Client) -> None:
         made = ConversationFactory(window="messages", limit=3)
         made.memory.add(*(UserMessage(f"m{number}") for number in range(3)))
@@ -449,6 +450,7 @@ class TestWeight:
         text = json.dumps(["x"] * 10_000)
         assert lay_out(text) == text
 
+    @pytest.mark.slow
     def test_a_page_reads_no_more_of_a_long_conversation(self, admin_client: Client) -> None:
         made = said(3, window="messages", limit=3)
         for _ in range(6):

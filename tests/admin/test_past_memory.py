@@ -103,6 +103,7 @@ class TestBeforeAnAnswer:
         assert positions(page) == [3]
         assert "Some of the messages 0 to 2 came and left in the same change" in section(page, "gone")
 
+    @pytest.mark.slow
     def test_leads_to_the_answers_around(self, admin_client: Client, conversation: Conversation) -> None:
         page = html(admin_client, address(conversation, "?answer=7"))
         assert 'href="?answer=5" rel="prev"' in page
@@ -210,6 +211,7 @@ class TestCompared:
         assert form is not None
         assert form[1] == str(conversation.version)
 
+    @pytest.mark.slow
     def test_stands_first_and_is_one_click_away(self, admin_client: Client, conversation: Conversation) -> None:
         shown = html(admin_client, address(conversation, "?answer=7"))
         (link,) = re.findall(r'<a href="([^"]*)">What has changed since</a>', shown)

@@ -249,6 +249,7 @@ class TestLookups:
 
 
 class TestSearch:
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("query", "is_found"),
         [
@@ -268,6 +269,7 @@ class TestSearch:
         assert (rows(html(admin_client, MESSAGES, q=query)) > 0) == is_found
         assert ("About tea" in html(admin_client, CONVERSATIONS, q=query)) == is_found
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("query", "count"),
         [("About tea", 0), ('"About tea"', 1), ("user", 1), ("question answer user", 1), ("question nothing", 0)],
@@ -299,6 +301,7 @@ class TestSearch:
     def test_each_word_may_be_somewhere_else(self, admin_client, conversation, query, is_found):
         assert ("About tea" in html(admin_client, CONVERSATIONS, q=query)) == is_found
 
+    @pytest.mark.slow
     def test_finds_no_words_for_those_who_may_not_read_them(self, staff, conversation):
         client = staff("view_conversation", "view_message")
         assert "About tea" not in html(client, CONVERSATIONS, q="tea question")
@@ -315,6 +318,7 @@ class TestSearch:
         assert rows(html(client, address, q="mar " * 4 + "nothing")) == 0
         assert "Five words at most." in html(client, address)
 
+    @pytest.mark.slow
     def test_stays_within_what_the_list_shows(self, admin_client, conversation, other):
         address = "/tenant/chatmemory/conversation/"
         assert "Eve&#x27;s own" not in html(admin_client, address, q="secret")
@@ -415,6 +419,7 @@ class TestCounting:
 
 
 class TestWhatIsRead:
+    @pytest.mark.slow
     def test_lists_leave_long_columns_alone(self, admin_client, conversation):
         with CaptureQueriesContext(connection) as captured:
             html(admin_client, CONVERSATIONS)
@@ -423,6 +428,7 @@ class TestWhatIsRead:
         assert {"memory_id", "text"} <= read
         assert not {"metadata", "payload"} & read
 
+    @pytest.mark.slow
     def test_texts_are_not_read_for_those_who_may_not_read_them(self, staff, conversation):
         client = staff("view_conversation", "view_message")
         with CaptureQueriesContext(connection) as captured:
@@ -514,6 +520,7 @@ class TestMessages:
         assert rows(html(client, MESSAGES, q="marta")) == 0
         assert rows(html(client, MESSAGES, owner=conversation.owner_id)) == rows(html(client, MESSAGES, owner=0)) == 6
 
+    @pytest.mark.slow
     def test_with_view_permission_alone_are_shapes(self, staff, conversation):
         client = staff("view_message")
         shown = words(html(client, MESSAGES))
@@ -590,6 +597,7 @@ class TestSites:
         assert conversation.messages.retained().count() == 4
         assert not conversation.messages.pinned().exists()
 
+    @pytest.mark.slow
     def test_lists_ask_the_site(self, admin_client, conversation):
         messages = "/hands-off/chatmemory/message/"
         assert "question" not in html(admin_client, messages)
@@ -611,6 +619,7 @@ class TestSites:
         assert f"/{message.pk}/change/" not in shown
         assert admin_client.get(f"/messages-only/chatmemory/message/{message.pk}/change/").status_code == 403
 
+    @pytest.mark.slow
     def test_one_with_conversations_only(self, admin_client, conversation):
         assert "About tea" in html(admin_client, "/conversations-only/chatmemory/")
         address = f"/conversations-only/chatmemory/conversation/{conversation.pk}/"
@@ -633,6 +642,7 @@ class TestSites:
         assert "About tea" in shown
         assert "Of somebody else" not in shown
 
+    @pytest.mark.slow
     def test_who_may_open_the_list_has_the_dashboard(self, staff, conversation):
         client = staff("change_conversation")
         assert "About tea" in html(client, CONVERSATIONS)

@@ -178,6 +178,7 @@ class TestTheRecord:
         assert self.entries() == []
 
 
+@pytest.mark.slow
 def test_no_error_quotes_a_message_to_those_who_may_not_read() -> None:
     theirs = planted()
     Message.objects.filter(position=4).update(payload='{"contents": [{"type": "plantedBroken"}]}')

@@ -154,12 +154,14 @@ def test_is_for_those_who_may(staff: Any, conversation: Conversation) -> None:
     assert conversation.messages.retained().count() == 4
 
 
+@pytest.mark.slow
 def test_needs_no_permission_to_read(staff: Any, conversation: Conversation) -> None:
     client = staff("change_conversation")
     assert client.post(page(conversation, "window"), asked(client, conversation)).status_code == 302
     assert conversation.messages.retained().count() == 1
 
 
+@pytest.mark.slow
 def test_asks_for_a_token(admin_user: Any, conversation: Conversation) -> None:
     strict = Client(enforce_csrf_checks=True)
     strict.force_login(admin_user)
@@ -170,6 +172,7 @@ def test_asks_for_a_token(admin_user: Any, conversation: Conversation) -> None:
     assert done.status_code == 302
 
 
+@pytest.mark.slow
 def test_a_message_that_cannot_be_read_is_in_the_way(admin_client: Client, conversation: Conversation) -> None:
     fields = asked(admin_client, conversation)
     Message.objects.filter(conversation=conversation, position=2).update(payload="{broken")
@@ -178,6 +181,7 @@ def test_a_message_that_cannot_be_read_is_in_the_way(admin_client: Client, conve
     assert conversation.messages.retained().count() == 4
 
 
+@pytest.mark.slow
 def test_pins_of_the_last_moment_are_heeded(admin_client: Client, conversation: Conversation) -> None:
     fields = asked(admin_client, conversation, "?1-window=messages&1-limit=3")
     conversation.memory.pin(2)
@@ -189,6 +193,7 @@ def test_pins_of_the_last_moment_are_heeded(admin_client: Client, conversation: 
     assert logged() == []
 
 
+@pytest.mark.slow
 def test_a_memory_that_became_too_long_is_left_alone(
     admin_client: Client, conversation: Conversation, settings: Any
 ) -> None:
@@ -205,6 +210,7 @@ def test_says_when_no_history_is_kept(admin_client: Client, conversation: Conver
     assert "stay in the history" not in shown
 
 
+@pytest.mark.slow
 def test_the_present_window_is_nothing_to_apply(admin_client: Client, conversation: Conversation) -> None:
     shown = html(admin_client, page(conversation, "window") + "?1-window=messages&1-limit=4")
     assert "already has this window" in words(shown)

@@ -119,6 +119,7 @@ class TestOutcome:
         assert "The new window evicts nothing." in words(shown)
         assert "Messages that would be evicted" not in words(shown)
 
+    @pytest.mark.slow
     def test_is_of_the_window_that_was_asked_for(self, admin_client: Client, conversation: Conversation) -> None:
         first = tried(admin_client, conversation, THREE)
         assert "Outcome of Window 1 1 would stay" in words(outcome(first))
@@ -209,6 +210,7 @@ class TestForms:
         assert right.index("Windows side by side") < right.index("Try other windows")
         assert wrong.count("Try other windows") == right.count("Try other windows") == 1
 
+    @pytest.mark.slow
     def test_without_a_limit_are_left_out(self, admin_client: Client, conversation: Conversation) -> None:
         shown = tried(admin_client, conversation, f"{ONE}&2-window=tokens&2-limit=&3-window=tokens&3-limit=+")
         assert len(cards(shown)) == 2

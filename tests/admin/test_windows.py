@@ -87,6 +87,7 @@ class TestPinning:
         answer = admin_client.post(page(conversation, "pin"), {"position": "4"})
         assert answer["Location"] == f"{page(conversation)}?position=4#message-4"
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("action", ["pin", "unpin"])
     @pytest.mark.parametrize(
         ("read_on", "returns_to"),
@@ -123,6 +124,7 @@ class TestPinning:
         )
         assert answer["Location"] == f"{page(conversation)}?position=4#message-4"
 
+    @pytest.mark.slow
     def test_what_changes_nothing_is_not_logged(self, admin_client: Client, conversation: Conversation) -> None:
         conversation.memory.pin(4)
         assert "Message 4 is pinned already." in post(admin_client, conversation, "pin", position="4")
@@ -228,6 +230,7 @@ class TestTimeline:
         assert "Pin" in words(self.entry(admin_client, conversation, 5)).split()
         assert "Pin" not in words(self.entry(admin_client, conversation, 0)).split()
 
+    @pytest.mark.slow
     def test_a_cleared_result_leads_to_its_placeholder_and_back(
         self, admin_client: Client, agent: Conversation
     ) -> None:
@@ -321,6 +324,7 @@ class TestTimeline:
             assert ("pinned" in shown) == is_pinned
             assert "Unpin" not in shown
 
+    @pytest.mark.slow
     def test_the_facts_say_how_the_window_evicts(self, admin_client: Client, agent: Conversation) -> None:
         agent.memory.set_window(low_water=70, whole_turns=True, keep_tool_results=3)
         shown = words(own_part(html(admin_client, page(agent))))
@@ -333,6 +337,7 @@ class TestTimeline:
 
 
 class TestClearingToolResults:
+    @pytest.mark.slow
     def test_shows_what_would_go_and_clears_it(self, admin_client: Client, agent: Conversation) -> None:
         before = agent.retained_tokens
         shown = html(admin_client, page(agent, "clear_tool_results") + "?keep=1")

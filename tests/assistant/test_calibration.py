@@ -60,6 +60,7 @@ class TestRoom:
         assert (row.model, row.calls, row.ratio) == ("claude-tiny", 40, pytest.approx(1.3, rel=0.01))
         assert conversation.retained_tokens < LIMIT / 1.3
 
+    @pytest.mark.slow
     def test_counts_tools_as_part_of_the_request(self, calibrates: None) -> None:
         def look(number: int) -> str:
             """Look something up in the large collection of texts that this shop has about its teas."""
@@ -77,6 +78,7 @@ class TestRoom:
         assert conversation.reserve == 0
         assert not TokenCalibration.objects.exists()
 
+    @pytest.mark.slow
     def test_never_grows_beyond_the_limit(self, calibrates: None) -> None:
         conversation = talk(OtherCount(0.7))
         assert conversation.reserve == 0
@@ -88,6 +90,7 @@ class TestRoom:
         assert conversation.retained_tokens > LIMIT / 4
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_calls_that_end_at_once_are_all_counted() -> None:
     def note(_number: int) -> None:

@@ -42,6 +42,7 @@ def full(limit: int = 1000, **window: Any) -> Conversation:
 
 
 class TestWindow:
+    @pytest.mark.slow
     def test_messages_leave_for_it(self) -> None:
         conversation = full()
         change = conversation.memory.set_window(reserve=300)
@@ -157,6 +158,7 @@ class TestAssistant:
         Assistant(ScriptedModel("Yes."), tools=[search]).chat(conversation, "Well?")
         assert conversation.reserve == 400
 
+    @pytest.mark.slow
     def test_less_than_half_is_left(self, caplog: pytest.LogCaptureFixture) -> None:
         conversation = full(limit=150)
         assistant = Assistant(ScriptedModel("Yes.", "No."), tools=[search], answer_tokens=100)

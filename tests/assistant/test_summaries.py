@@ -312,6 +312,7 @@ class TestWhose:
 
 
 class TestWhere:
+    @pytest.mark.slow
     def test_a_window_memory_in_the_database(self, settings: Any) -> None:
         settings.CHATMEMORY = {"WINDOW": {"compact_at": 50}}
         memory = TokenWindowChatMemory(
@@ -436,6 +437,7 @@ class TestFailures:
         assert assistant.wait_for_summaries(60)
         assert not caplog.records
 
+    @pytest.mark.slow
     def test_no_exception_ends_the_thread(self, caplog: pytest.LogCaptureFixture) -> None:
         class PanicError(BaseException):
             """What packages in other languages raise."""

@@ -160,6 +160,7 @@ def test_a_sync_tool_stays_in_the_transaction_of_a_test_case() -> None:
     assert threads == [threading.current_thread()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", [chat, achat])
 def test_a_call_that_found_no_free_thread_does_not_run_later(way: Any, forever: threading.Event) -> None:
     begun = threading.Semaphore(0)

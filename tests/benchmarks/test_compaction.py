@@ -17,6 +17,8 @@ from chatmemory.core.entries import Entry
 from chatmemory.core.window import Window, WindowKind
 from tests.support.paths import ROOT
 
+pytestmark = pytest.mark.slow  # what its tests share
+
 RESULTS = json.loads((ROOT / "benchmarks/compaction/results.json").read_text(encoding="utf-8"))
 
 

@@ -109,6 +109,7 @@ class TestRewound:
         assert {found[position].message.row.eviction_reason for position in (0, 1)} == {"window"}
         assert [position for position, entry in found.items() if not entry.is_elsewhere] == [6]
 
+    @pytest.mark.slow
     def test_where_the_conversation_went_back_is_said_in_the_history(
         self, admin_client: Client, edited: Conversation
     ) -> None:
@@ -151,6 +152,7 @@ class TestRestored:
         assert "2 messages , the conversation went back" in shown
         assert "more in Everything said" not in shown
 
+    @pytest.mark.slow
     def test_a_copy_that_left_is_lost_once(self, admin_client: Client, switched: Conversation) -> None:
         switched.memory.clear()
         shown = section(html(admin_client, page(switched)), "chatmemory-evicted-last")
@@ -159,6 +161,7 @@ class TestRestored:
             *(("6", "the memory was cleared "), ("2", "the conversation went back "))
         ]
 
+    @pytest.mark.slow
     def test_a_copy_of_which_there_is_another_is_not_lost(self, admin_client: Client, switched: Conversation) -> None:
         switched.switch(7)
         switched.switch(5)
@@ -251,6 +254,7 @@ class TestList:
     def test_is_not_there_if_the_conversation_never_went_back(self, admin_client: Client) -> None:
         assert not branches(html(admin_client, page(talk())))
 
+    @pytest.mark.slow
     def test_names_a_branch_once_however_often_it_was_left(self, admin_client: Client, edited: Conversation) -> None:
         for position in (5, 7, 5, 7):
             edited.switch(position)

@@ -124,6 +124,7 @@ class TestUseChat:
         body = {"id": "chat", "trigger": "regenerate-message", "messages": [*messages], **body}
         return chunks_of(post(api, url(conversation, "turns/"), body, accept="*/*"))
 
+    @pytest.mark.slow
     def test_another_answer(self, api: Client, conversation: Conversation) -> None:
         for text in ("One", "Two"):
             take(api, conversation, {"message": text})
@@ -141,6 +142,7 @@ class TestUseChat:
         chunks = self.send(api, conversation, ui_message("One", "0"), messageId="answer-0-2")
         assert chunks[0]["messageId"] == "answer-0-3"
 
+    @pytest.mark.slow
     def test_a_repeat_that_tells_the_version(self, api: Client, conversation: Conversation) -> None:
         take(api, conversation, {"message": "One"})
         version = api.get(url(conversation, "turns/")).json()["version"]
@@ -162,6 +164,7 @@ class TestUseChat:
         assert self.send(api, conversation, ui_message("Two", "0"))[0]["messageId"] == "answer-2-4"
         assert self.send(api, conversation, ui_message("One", "0"))[0]["messageId"] == "answer-0-5"
 
+    @pytest.mark.slow
     def test_a_message_with_its_parent(self, api: Client, conversation: Conversation) -> None:
         """As a page of assistant-ui says it, whose users switch between branches there."""
         for text in ("One", "Two"):

@@ -145,6 +145,7 @@ class TestJavaMapOrder:
     def test_order_of_a_hash_map(self, keys: list[str], order: list[str]) -> None:
         assert java_map_order(keys) == order
 
+    @pytest.mark.slow
     @given(st.lists(st.text(), unique=True))
     def test_nothing_is_lost(self, keys: list[str]) -> None:
         assert sorted(java_map_order(keys)) == sorted(keys)

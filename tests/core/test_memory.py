@@ -300,6 +300,7 @@ class TestAsync:
         with pytest.raises(TypeError, match="must be a message"):
             asyncio.run(make(2).aadd(None))  # type: ignore[arg-type]
 
+    @pytest.mark.slow
     def test_many_tasks_lose_nothing(self, make: Make) -> None:
         memory = make(100)
 

@@ -126,6 +126,7 @@ def test_statements_of_an_addition(said: int, way: str, locked: bool) -> None:
     assert len(statements(captured)) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("limit", "more"), [(20, 1), (200, 2)])
 def test_statements_of_an_addition_that_evicts_down_to_a_mark(limit: int, more: int) -> None:
     """More than fit one statement are marked by one of their own."""
@@ -201,6 +202,7 @@ def test_a_window_changed_in_between_applies() -> None:
     assert conversation.limit == 1
 
 
+@pytest.mark.slow
 def test_another_case_of_the_model_is_another_model() -> None:
     """OpenAI's tokenizer of "GPT-4" is not known, so that one counts by another encoding than "gpt-4"."""
     conversation = ConversationFactory(window="tokens", limit=10_000, model="gpt-4")

@@ -146,6 +146,7 @@ def test_a_store_that_applies_windows() -> None:
     run(use())
 
 
+@pytest.mark.slow
 def test_looking_after_the_data() -> None:
     async def use() -> None:
         user = await sync_to_async(UserFactory)()

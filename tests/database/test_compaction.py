@@ -313,6 +313,7 @@ class TestWhereItStands:
         summarised(conversation, "sum")
         assert conversation.prefix_version == conversation.version > before
 
+    @pytest.mark.slow
     def test_every_past_memory_stays_exact(self) -> None:
         conversation = talk(2)
         past = {conversation.version: conversation.memory.messages()}
@@ -330,6 +331,7 @@ class TestWhereItStands:
         ]
         assert conversation.messages.history().count() == 16
 
+    @pytest.mark.slow
     @given(text=texts())
     def test_the_text_comes_back_and_nothing_in_it_closes_the_frame(self, text: str) -> None:
         message = summary_message(text)

@@ -200,6 +200,7 @@ def test_a_failure_keeps_the_parts_before_it() -> None:
     assert list(verify()) == []
 
 
+@pytest.mark.slow
 def test_what_an_erased_summary_stood_for_is_told_in_parts_too() -> None:
     """It left for a summary, but for one that is not there."""
     conversation = due_conversation(10)
@@ -359,6 +360,7 @@ class TestTimeLimit:
         assert texts(stuck)[0].startswith("Question")
         assert list(verify()) == []
 
+    @pytest.mark.slow
     def test_a_sync_summarizer_goes_on_in_its_thread(self, forever: threading.Event) -> None:
         threads: list[threading.Thread] = []
 
@@ -374,6 +376,7 @@ class TestTimeLimit:
         forever.set()
         threads[0].join(60)
 
+    @pytest.mark.slow
     def test_an_async_summarizer_is_cancelled(self) -> None:
         ends: list[str] = []
 

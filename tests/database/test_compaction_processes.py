@@ -30,6 +30,7 @@ def kill_after(process: TrafficProcess, seconds: float) -> None:
     process.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [

@@ -47,6 +47,7 @@ def test_processes_lose_nothing() -> None:
     check_nothing_lost(Conversation.objects.get(), writers, 30)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("through", ["conversation", "store"])
 def test_threads_lose_nothing(through: str) -> None:
     conversation = ConversationFactory(owner=None, window="messages", limit=5)

@@ -195,6 +195,7 @@ class TestRewindsAndRewrites:
         conversation.memory.add(AiMessage("late"), *turn(8))
         assert conversation.memory.apply_compaction(plan, "sum") is not None
 
+    @pytest.mark.slow
     def test_a_result_that_stands_behind_its_call_since_keeps_it(self) -> None:
         """The user had asked on before the result came, and takes that question back."""
         conversation = agent(6)

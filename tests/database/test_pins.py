@@ -132,6 +132,7 @@ def test_a_pinned_message_that_is_taken_out_keeps_nothing_either(settings: Any, 
     assert list(verify()) == []
 
 
+@pytest.mark.slow
 def test_a_copy_of_a_pinned_message_is_pinned() -> None:
     """Between two messages there is room for some 32 halvings; then a rewrite copies the one behind."""
     conversation = said(2, limit=100)

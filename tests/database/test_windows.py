@@ -168,6 +168,7 @@ def test_any_conversation_one_by_one(window: dict[str, Any], steps: list[dict[st
         transaction.set_rollback(True)
 
 
+@pytest.mark.slow
 @examples(20)
 @given(window=windows(), messages=said(), data=st.data())
 def test_memories_over_the_store(window: dict[str, Any], messages: list[ChatMessage], data: Any) -> None:

@@ -194,6 +194,7 @@ class TestOpenAi:
         model_server.stream(says())
         assert "empty answer" in failure()
 
+    @pytest.mark.usefixtures("sdks")
     def test_no_server(self, model_server: ModelServer, failure: Callable[[], str]) -> None:
         model_server.close()
         assert "cannot be reached" in failure()

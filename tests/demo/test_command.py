@@ -36,6 +36,8 @@ from tests.support.forked_demo import ForkedDemo
 from tests.support.paths import ROOT
 from tests.support.ports import reserved_port
 
+pytestmark = pytest.mark.slow  # the demo that its tests share
+
 MANAGE = ("manage.py", "demo")
 SAMPLES = {sample.memory_id: sample for sample in read_samples()}
 
@@ -256,7 +258,6 @@ def test_one_sample_has_a_window_that_keeps_the_prompt_cache(first_run: tuple[De
     assert demo.query(f"{placeholders} AND evicted_in IS NULL") == [(1,)]
 
 
-@pytest.mark.slow
 def test_without_the_docs_it_prints_where_the_api_is(loaded: Demo) -> None:
     loaded.forked = None  # it has imported them
     loaded.add_setting("INSTALLED_APPS = [app for app in INSTALLED_APPS if not app.startswith('drf_spectacular')]")
@@ -334,7 +335,6 @@ def answer(process: Popen[str], port: int, path: str, **headers: str) -> tuple[i
                 assert time.monotonic() < deadline
 
 
-@pytest.mark.slow
 def test_it_serves_admin_and_api_until_ctrl_c(loaded: Demo, free_port: int) -> None:
     with loaded.start("--port", str(free_port)) as process:
         try:
@@ -356,7 +356,6 @@ def test_it_serves_admin_and_api_until_ctrl_c(loaded: Demo, free_port: int) -> N
     assert f"http://127.0.0.1:{free_port}/admin/" in out
 
 
-@pytest.mark.slow
 def test_a_terminal_gets_a_bar(loaded: Demo) -> None:
     missing = "SELECT id FROM chatmemory_conversation WHERE memory_id = 'support-4711'"
     loaded.query(f"DELETE FROM chatmemory_message WHERE conversation_id IN ({missing})")

@@ -218,6 +218,7 @@ def test_the_bot_speaks_in_words(way: Callable[..., list[Any]], monkeypatch: pyt
 
 @each_server
 class TestTroubleAtTheStart:
+    @pytest.mark.usefixtures("sdks")
     def test_there_is_none(self, request: pytest.FixtureRequest, name: str) -> None:
         server_of(request, name).say(200, "application/json", '{"data": [], "models": [], "has_more": false}')
         assert chosen_speaker().trouble() is None

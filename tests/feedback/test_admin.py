@@ -61,6 +61,7 @@ def test_comments_are_for_those_who_may_read(conversation: Conversation) -> None
         assert page.count("You have no permission to read the comment.") == 1
 
 
+@pytest.mark.slow
 def test_a_user_who_was_anonymised_is_not_named(admin_client: Client, conversation: Conversation) -> None:
     erase_user(conversation.owner, how="anonymise")
     page = admin_client.get(pages(conversation)[0]).content.decode()
@@ -80,6 +81,7 @@ def test_a_page_asks_once(admin_client: Client, conversation: Conversation) -> N
         assert counts == [1, 1], address
 
 
+@pytest.mark.slow
 def test_the_list_is_filtered_by_it(admin_client: Client, conversation: Conversation) -> None:
     liked = ConversationFactory(title="Liked")
     liked.memory.add(AiMessage("A"))

@@ -237,6 +237,7 @@ class TestOwn:
         assert formats(history, "get") == ["langchain4j", "openai", "ai-sdk", "shouted", "unreadable"]
         assert formats(history, "post") == ["langchain4j", "openai", "ai-sdk", "shouted"]
 
+    @pytest.mark.slow
     def test_described_by_its_schemas(self, settings: Any) -> None:
         settings.CHATMEMORY = {"FORMATS": {"sung": "tests.formats.test_registry.SUNG", "openai": OWN["shouted"]}}
         schemas = openapi_document()["components"]["schemas"]

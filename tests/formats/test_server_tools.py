@@ -130,6 +130,7 @@ def test_a_result_that_comes_after_another_answer_is_too_late(later: ChatMessage
     ]
 
 
+@pytest.mark.usefixtures("sdks")
 def test_a_result_whose_call_was_evicted_is_left_out() -> None:
     assert _sent([HI, _claude(FOUND, TEXT), HI]) == (["x", "Hi"], [(1, "result_without_call")])
 

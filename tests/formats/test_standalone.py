@@ -11,6 +11,7 @@ import pytest
 from tests.support.paths import ROOT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ai_sdk", "ai_sdk.stream", "anthropic", "gemini", "openai", "responses"])
 def test_imports_neither_django_nor_an_sdk(name: str) -> None:
     code = f"""

@@ -67,6 +67,7 @@ def test_due_conversations_are_summarised_once() -> None:
     assert run() == "Summarised conversations: 0, failed: 0.\n"
 
 
+@pytest.mark.slow
 def test_owner_conversation_and_keep() -> None:
     ann = UserFactory()
     conversations = [due_conversation(owner=ann), due_conversation(owner=ann), due_conversation()]
@@ -92,6 +93,7 @@ def test_a_limit_counts_failures() -> None:
     assert len(list(compact_due(summarizer=say_nothing, limit=2))) == 2
 
 
+@pytest.mark.slow
 def test_a_dry_run_says_what_is_due(settings: Any) -> None:
     settings.CHATMEMORY = {}  # nobody is asked
     conversations = [due_conversation(), due_conversation(2)]
@@ -128,6 +130,7 @@ def test_failures_are_named_without_what_was_said(name: str, problem: str, setti
     assert summarised(conversation) == [True]
 
 
+@pytest.mark.slow
 def test_one_that_fails_keeps_no_other_from_its_turn() -> None:
     conversations = [due_conversation() for _ in range(3)]
 
@@ -217,6 +220,7 @@ class TestFromPrograms:
 
 @pytest.mark.django_db(transaction=True)
 class TestTogether:
+    @pytest.mark.slow
     def test_two_at_once_summarise_each_conversation_once(self, settings: Any) -> None:
         settings.CHATMEMORY = {"SUMMARIZER": f"{HERE}.blocked"}
         conversations = [due_conversation() for _ in range(2)]

@@ -195,6 +195,7 @@ class TestErasing:
         assert not Compaction.objects.exists()
         assert list(verify()) == []
 
+    @pytest.mark.slow
     @pytest.mark.django_db(transaction=True)
     def test_no_summary_is_made_of_what_was_erased(self, user: Any) -> None:
         made = ConversationFactory(owner=user, limit=1000, compact_at=50)

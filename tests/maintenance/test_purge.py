@@ -188,6 +188,7 @@ class TestEvictedMessages:
         assert [row.position for row in again.added] == [3, 4]
         assert conversation.messages.count() == 2
 
+    @pytest.mark.slow
     def test_history_and_admin_show_what_is_left(self, admin_client: Any) -> None:
         conversation = made(31, owner=None)
         run("--older-than", "30", "--evicted-only")

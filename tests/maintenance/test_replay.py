@@ -37,6 +37,7 @@ def made(turns: int = 30, **kwargs: Any) -> Conversation:
     return conversation
 
 
+@pytest.mark.slow
 def test_there_is_a_line_for_what_happened_and_for_each_variant() -> None:
     made(), made()
     header, first, second, third, end = table("--low-water", "100", "50", "--whole-turns")

@@ -100,6 +100,7 @@ def test_an_object_from_before_the_repair_adds_rightly() -> None:
     assert run() == (0, [])
 
 
+@pytest.mark.slow
 def test_lost_history_is_found_but_cannot_be_repaired(conversation: Conversation) -> None:
     Message.objects.filter(position=1).delete()
     assert whats() == ["missing messages"]
@@ -198,6 +199,7 @@ def test_pins_and_placeholders_are_no_finding(conversation: Conversation) -> Non
     assert run() == (0, [])
 
 
+@pytest.mark.slow
 def test_results_that_a_summary_left_behind() -> None:
     """Before placeholders counted as what they cover, a late summary took only the calls."""
     made = conversation_with_summary()
@@ -373,6 +375,7 @@ def test_a_finding_is_one_line_whatever_the_memory_is_called() -> None:
     assert len(run()[1]) == 1
 
 
+@pytest.mark.slow
 def test_only_what_is_asked_for(conversation: Conversation) -> None:
     other = ConversationFactory()
     Conversation.objects.update(retained_tokens=7)

@@ -285,6 +285,7 @@ class TestSearches:
 
 
 class TestBodies:
+    @pytest.mark.slow
     @pytest.mark.parametrize("value", ['{"":0}', "[]", "0", '"a"'])
     def test_too_many_values_are_refused(self, api, user, value):
         refused = post(api, url(said(user), "messages/"), f'{{"messages": [{",".join([value] * 450_000)}]}}')

@@ -559,6 +559,7 @@ class TestOnesOwn:
         seen = api.get(url(conversation, "memory/"))["ETag"]
         assert post(api, path(conversation), body, if_match=seen).status_code == 200
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("shape", ["pins", "tools", "a pinned call", "cleared", "systems", "nothing evicted"])
     def test_the_plan_names_a_position_that_is_taken(self, api: Client, user: Any, shape: str) -> None:
         limits = {"systems": 9, "a pinned call": 40}
@@ -591,6 +592,7 @@ class TestOnesOwn:
 
 
 class TestBounds:
+    @pytest.mark.slow
     def test_a_range_too_large_for_a_request_is_told(self, api: Client, conversation: Conversation) -> None:
         for bound in {"MAX_MEMORY_MESSAGES": 11}, {"MAX_MEMORY_CHARS": 2200}:
             with override_settings(CHATMEMORY={"USERS": "all", **bound}):

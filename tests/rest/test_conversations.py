@@ -236,6 +236,7 @@ def test_erasing_one_erases_everything_in_it(api: Client, user: Any) -> None:
     assert api.delete(url(conversation)).status_code == 404
 
 
+@pytest.mark.slow
 def test_staff_with_the_permission_name_an_owner(api: Client, user: Any, grant: Any) -> None:
     other = UserFactory()
     theirs, nobodys = ConversationFactory(owner=other), ConversationFactory(owner=None)
@@ -259,6 +260,7 @@ def test_staff_with_the_permission_name_an_owner(api: Client, user: Any, grant: 
         assert api.get("/api/conversations/", {"owner": bad}).status_code == 404
 
 
+@pytest.mark.slow
 def test_staff_need_the_permission_for_what_they_do(api: Client, user: Any, grant: Any) -> None:
     user.is_staff = True
     user.save()

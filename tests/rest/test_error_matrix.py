@@ -307,6 +307,7 @@ def same(problem: Any) -> Any:
     return [same(each) for each in problem] if isinstance(problem, list) else problem
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 @pytest.mark.parametrize("case", CASES, ids=lambda case: getattr(case, "__name__", case))
 def test_an_error_in_each_language(ask: Any, case: Any) -> None:

@@ -51,6 +51,7 @@ def test_the_settings_of_the_projects_own_document_change_nothing(names: dict[st
         assert openapi_document() == DOCUMENT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", ["ja", "zh-hans"])
 def test_it_is_in_english(language: str) -> None:
     with translation.override(language):

@@ -298,6 +298,7 @@ class TestWithoutReading:
                 assert [each["id"] for each in found] == [str(theirs.pk)]
         assert reads.get("/api/conversations/", {"owner": "*", "search": NOBODY_SAID}).json()["results"] == []
 
+    @pytest.mark.slow
     def test_a_summary_and_what_failed_are_told_without_words(self, blind: Client, theirs: Conversation) -> None:
         post(signed_in(theirs.owner), url(theirs, "compaction/"), {"through": 3, "text": "plantedBrief"})
         Compaction.objects.create(conversation=theirs, failures=1, error="ValueError: plantedError")

@@ -77,6 +77,7 @@ class TestSearch:
     ) -> None:
         assert found(admin_client, term) == []
 
+    @pytest.mark.slow
     def test_with_too_many_conversations_texts_are_read(
         self, admin_client: Client, conversation: Conversation, monkeypatch: Any
     ) -> None:

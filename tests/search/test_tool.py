@@ -290,6 +290,7 @@ class TestHostileTexts:
         assert message.get("from") == f"tool {' '.join((name or 'x').split())}".strip()
         assert unescape(frame).count("</results>") <= 1 + text.count("</results>")
 
+    @pytest.mark.slow
     def test_an_answer_is_bounded(self) -> None:
         conversation = forgotten(*["kiwi " + "&" * 20_000] * 12, title="&" * 255)
         answer = ask(owner_search(), conversation, "kiwi")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter, defaultdict
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterator
 from importlib.util import find_spec
 from typing import Any
 
@@ -115,16 +115,16 @@ class Everything:
 
     UNMARKED = 0.5
     """Seconds above which a function must be marked."""
-    MARKED = 0.1
-    """Seconds below which no test of a marked function may stay."""
+    MARKED = 0.05
+    """Seconds below which not all tests of a marked function may stay. Marked is what took 0.12 s or more once."""
 
     ON_THEIR_OWN = {"browser", "npm", "java"}
     """The marks of tests that run only where they are asked for, however long they take."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.pace = min(_work() for _ in range(5)) / _USUAL
-        self.seconds: defaultdict[str, list[float]] = defaultdict(list)
-        self.marked: set[str] = set()
+        self.marked: defaultdict[str, list[float]] = defaultdict(list)
+        self.unmarked: defaultdict[str, list[float]] = defaultdict(list)
         self.problems: list[str] = []
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -137,21 +137,25 @@ class Everything:
         try:
             return (yield)
         finally:
-            item.user_properties.append(("seconds", (sum(os.times()[:4]) - began) / self.pace))
+            seconds = (sum(os.times()[:4]) - began) / self.pace
+            own = any(mark.name == "slow" for mark in item.own_markers)
+            item.user_properties.append(("seconds", (seconds, own)))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         for name, value in report.user_properties:
             if name == "seconds" and report.when == "call" and not self.ON_THEIR_OWN & {*report.keywords}:
                 function = report.nodeid.partition("[")[0]
-                self.seconds[function].append(value)
-                if "slow" in report.keywords:
-                    self.marked.add(function)
+                seconds, own = value
+                if own:
+                    self.marked[function].append(seconds)
+                elif "slow" not in report.keywords:  # what a file shares may be slow, however quick its tests are
+                    self.unmarked[function].append(seconds)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if hasattr(session.config, "workerinput"):
             return
-        self.problems += sorted(_problems(self.seconds, self.marked))
+        self.problems += sorted(self._wrongly_marked())
         if self.problems and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -161,14 +165,13 @@ class Everything:
             for problem in self.problems:
                 terminalreporter.write_line(problem)
 
-
-def _problems(seconds: dict[str, list[float]], marked: Iterable[str]) -> Iterable[str]:
-    for function, values in seconds.items():
-        if function in marked:
-            if max(values) < Everything.MARKED:
-                yield f"{function} takes {max(values):.2f} s at most: remove @pytest.mark.slow"
-        elif max(values) > Everything.UNMARKED:
-            yield f"{function} takes {max(values):.2f} s of the processor: make it quicker, or add @pytest.mark.slow"
+    def _wrongly_marked(self) -> Iterator[str]:
+        for function, seconds in self.unmarked.items():
+            if max(seconds) > self.UNMARKED:
+                yield f"{function} takes {max(seconds):.2f} s of the processor: make it quicker, or add @pytest.mark.slow"
+        for function, seconds in self.marked.items():
+            if max(seconds) < self.MARKED:
+                yield f"{function} takes {max(seconds):.2f} s at most: remove @pytest.mark.slow"
 
 
 _USUAL = 0.057

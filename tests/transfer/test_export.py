@@ -118,6 +118,7 @@ class TestThereAndBack:
         assert (again.message_count, again.version) == (4, 3)
         assert list(verify()) == []
 
+    @pytest.mark.slow
     def test_full_windows_go_on_alike(self) -> None:
         """Pins, placeholders and the settings of the window are restored: the next addition evicts the same."""
         made = conversation_of_turns()

@@ -109,6 +109,7 @@ def test_a_conversation_with_no_custom_gpt_names_none(load: Any) -> None:
     assert Conversation.objects.get().metadata["chatgpt"] == {}
 
 
+@pytest.mark.slow
 def test_each_message_keeps_what_it_was_made_of(load: Any) -> None:
     answer = said("assistant", "Yes", metadata={"citations": [{"url": "https://example.com"}], "model_slug": "gpt-x"})
     load(conversation(said("user", "Hi"), thoughts("Hm."), answer))
@@ -159,6 +160,7 @@ class TestTheBranch:
             assert history() == [UserMessage("Hi"), AiMessage("two"), UserMessage("more")]
         assert Conversation.objects.get().metadata["chatgpt"] == {"other_branches": 1}
 
+    @pytest.mark.slow
     def test_follows_the_source(self, load: Any, asked_anew: dict[str, Any]) -> None:
         """Also if nothing new was said; but not if the conversation was changed here."""
         load(asked_anew)

@@ -56,6 +56,7 @@ class TestOthers:
             assert (answer.status_code, answer["Content-Type"]) == (403, "application/problem+json")
         assert said(conversation) == []
 
+    @pytest.mark.slow
     def test_a_session_needs_the_csrf_token(self, user: Any, conversation: Conversation) -> None:
         client = Client(enforce_csrf_checks=True)
         client.force_login(user)
@@ -102,6 +103,7 @@ class TestStaff:
         assert ask(client, theirs, "Hi", "?owner=*").status_code == 409
         assert LogEntry.objects.count() == 1
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("as_stream", [False, True])
     def test_each_turn_is_recorded(self, as_stream: bool) -> None:
         theirs = ConversationFactory.create(owner=UserFactory.create())

@@ -68,6 +68,7 @@ class TestPages:
         every = [id for each in reversed(found) for id in ids(each)]
         assert every == [id for number in range(0, 240, 2) for id in (str(number), f"answer-{number}")]
 
+    @pytest.mark.slow
     def test_no_page_is_beyond_all_bounds(self, api: Client, conversation: Conversation, settings: Any) -> None:
         settings.CHATMEMORY = {**settings.CHATMEMORY, "MAX_PAGE_CHARS": 1000}
         conversation.memory.add(AiMessage("Welcome"))

@@ -57,6 +57,7 @@ class TestFollow:
         assert follow(api, conversation).status_code == 204
         assert api.get(url(conversation, "turns/")).json()["running"] is False
 
+    @pytest.mark.slow
     def test_what_was_stored_comes_at_once_and_the_rest_when_it_is(
         self, api: Client, conversation: Conversation
     ) -> None:

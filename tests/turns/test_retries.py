@@ -134,6 +134,7 @@ class TestKey:
             assert ask(api, each, "Hello", idempotency_key="k").status_code == 200
         assert [said(each) for each in made] == [["Hello", "To Hello"]] * 2
 
+    @pytest.mark.slow
     def test_what_was_deleted_is_not_asked_again(
         self, api: Client, conversation: Conversation, model: Unsure, settings: Any
     ) -> None:
@@ -194,6 +195,7 @@ class TestEdited:
         assert model.asked == ["One", "Two", "Three", "Four", "Three"]
         assert len(said(conversation)) == 2 * 5
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("edited", [0, 1])
     def test_after_a_reload(self, api: Client, conversation: Conversation, model: Unsure, edited: int) -> None:
         for text in ("One", "Two"):
@@ -205,6 +207,7 @@ class TestEdited:
         assert chunks[0]["messageId"] == "answer-4"
         assert self.shown(api, conversation) == [*["One", "To One"][: 2 * edited], "Three", "To Three"]
 
+    @pytest.mark.slow
     def test_a_page_that_tells_the_version(self, api: Client, conversation: Conversation, model: Unsure) -> None:
         """It may edit a message without changing it, and repeat that after others were said."""
         chunks_of(chat(api, conversation, ui_message("One", "id-One")))
@@ -320,6 +323,7 @@ class TestFailedTurn:
             assert ask(api, conversation, text, idempotency_key=text).json()["answer"]["text"] == f"To {text}"
         assert sorted(model.answered) == ["One", "Three", "Two"]
 
+    @pytest.mark.slow
     def test_the_message_of_a_page_that_was_loaded_again(
         self, api: Client, conversation: Conversation, model: Unsure
     ) -> None:
@@ -334,6 +338,7 @@ class TestFailedTurn:
             assert (chunks[0]["messageId"], texts_of(chunks)) == ("answer-0", "To Hello")
         assert (said(conversation), model.answered) == (["Hello", "To Hello"], ["Hello"])
 
+    @pytest.mark.slow
     def test_the_message_of_an_old_page(self, api: Client, conversation: Conversation, model: Unsure) -> None:
         ask(api, conversation, "One")
         model.fails = True

@@ -76,6 +76,7 @@ class InTransaction(WithConversation, TestCase):
         assert mine.chat(self.conversation, "Hello").text == "You said: Hello"
         assert "".join(piece for piece in mine.stream(self.conversation, "Bye") if isinstance(piece, str))
 
+    @pytest.mark.slow
     async def test_the_async_client(self) -> None:
         await talk(self)
 
@@ -89,6 +90,7 @@ class InTransaction(WithConversation, TestCase):
 class WithTransactions(WithConversation, TransactionTestCase):
     """The test case for what needs several connections."""
 
+    @pytest.mark.slow
     async def test_the_async_client(self) -> None:
         await talk(self)
 

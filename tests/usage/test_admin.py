@@ -235,6 +235,7 @@ def facts(text: str) -> list[str]:
     return [unescape(each) for each in re.findall(r"<dd>(.*?)</dd>", text)]
 
 
+@pytest.mark.slow
 def test_others_are_one_row(admin_client: Client) -> None:
     for number in range(103):
         called(model=f"model {number:03}", input_tokens=1000 - number)
@@ -251,6 +252,7 @@ def test_others_are_one_row(admin_client: Client) -> None:
 
 
 class TestPeriods:
+    @pytest.mark.slow
     def test_are_the_last_thirty_days_or_twelve_months(self, admin_client: Client) -> None:
         for days in (0, 29, 30, 200, 400):
             called(days)
@@ -377,6 +379,7 @@ class TestAccess:
 class TestTexts:
     PLANTED = "<script>alert('x')</script>&amp;"
 
+    @pytest.mark.slow
     def test_are_escaped(self, admin_client: Client) -> None:
         called(model=self.PLANTED, owner=UserFactory(username="<b>bob"))
         for group in ("model", "owner"):
@@ -502,6 +505,7 @@ class TestStatements:
                 counts.append(len(captured))
         assert counts[:2] == counts[2:]
 
+    @pytest.mark.slow
     @pytest.mark.skipif(connection.vendor != "sqlite", reason="another database explains in another way")
     def test_read_only_an_index(self, admin_client: Client) -> None:
         for day in range(60):

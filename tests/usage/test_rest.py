@@ -166,6 +166,7 @@ class TestAConversation:
         assert (answer.status_code, answer["Content-Type"]) == (400, "application/problem+json")
         assert [error["place"] for error in answer.json()["errors"]] == [place]
 
+    @pytest.mark.slow
     def test_it_is_for_its_owner_and_for_staff_who_may_see_it(self, conversation: Conversation) -> None:
         record(conversation, provider="openai")
         path, owner = url(conversation, "usage/"), conversation.owner_id
