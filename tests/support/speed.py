@@ -168,7 +168,7 @@ class Everything:
     def _wrongly_marked(self) -> Iterator[str]:
         for function, seconds in self.unmarked.items():
             if max(seconds) > self.UNMARKED:
-                yield f"{function} takes {max(seconds):.2f} s of the processor: make it quicker, or add @pytest.mark.slow"
+                yield f"{function} takes {max(seconds):.2f} s of the processor: add @pytest.mark.slow"
         for function, seconds in self.marked.items():
             if max(seconds) < self.MARKED:
                 yield f"{function} takes {max(seconds):.2f} s at most: remove @pytest.mark.slow"
