@@ -24,7 +24,7 @@ class ChatmemoryConfig(AppConfig):
         from chatmemory.branches.capability import Branches
         from chatmemory.branches.methods import METHODS
         from chatmemory.capabilities import register as register_capability
-        from chatmemory.checks import check_apps, check_databases, check_settings
+        from chatmemory.checks import check_apps, check_authentication, check_databases, check_settings
         from chatmemory.core.asynchronous import set_thread_needs
         from chatmemory.database.connections import ConnectionNeeds
         from chatmemory.models import Conversation
@@ -38,6 +38,7 @@ class ChatmemoryConfig(AppConfig):
 
         register(check_settings)
         register(check_apps)
+        register(check_authentication)
         register(check_databases)
         Conversation.add_to_class("memory", property(memory))
         for name, method in METHODS.items():

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import date
 from decimal import Decimal
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 from django.apps import apps
@@ -14,9 +15,12 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.checks import CheckMessage, Error, Warning
 from django.db import router
-from django.urls import URLResolver, get_resolver
+from django.template import engines
+from django.template.utils import get_app_template_dirs
+from django.urls import get_resolver
 from django.utils.module_loading import import_string
 
+from chatmemory.addresses import api_places
 from chatmemory.conf import (
     DEFAULTS,
     default_limit,
@@ -336,7 +340,7 @@ _APPS_WITH_PAGES = ("rest_framework", "django_filters")
 def check_apps(**kwargs: Any) -> list[CheckMessage]:
     """Return an error for each missing app that the browsable REST API needs."""
     missing = [name for name in _APPS_WITH_PAGES if not apps.is_installed(name)]
-    if not (missing and getattr(settings, "ROOT_URLCONF", None) and _has_api(get_resolver()) and _has_pages()):
+    if not (missing and _has_api() and _has_pages()):
         return []
     return [
         Error(
@@ -347,6 +351,36 @@ def check_apps(**kwargs: Any) -> list[CheckMessage]:
         )
         for name in missing
     ]
+
+
+_CHAT_TAG = re.compile(rb"\{%-?\s*chatmemory_(chat|conversations)\b")
+
+
+def check_authentication(**kwargs: Any) -> list[CheckMessage]:
+    """Return a warning if a template draws a chat, but the REST API does not read the session that the chat sends."""
+    if not _has_api() or _reads_sessions():
+        return []
+    template = next(_templates_with_chats(), None)
+    if template is None:
+        return []
+    return [
+        Warning(
+            f"The chat in {template} sends the user's session to the REST API, which no class in "
+            "REST_FRAMEWORK['DEFAULT_AUTHENTICATION_CLASSES'] reads, so that users get the status 401.",
+            hint='Add "rest_framework.authentication.SessionAuthentication" after the other classes. If one of them '
+            'reads the session or a cookie, add "chatmemory.W045" to SILENCED_SYSTEM_CHECKS.',
+            id="chatmemory.W045",
+        )
+    ]
+
+
+def _templates_with_chats() -> Iterator[Path]:
+    """Yield the files of templates that use the tags of the chat."""
+    for engine in engines.all():
+        for folder in (*engine.dirs, *get_app_template_dirs(engine.app_dirname or "templates")):
+            for file in sorted(Path(folder).rglob("*.*")):
+                if file.is_file() and _CHAT_TAG.search(file.read_bytes()):
+                    yield file
 
 
 def check_databases(**kwargs: Any) -> list[CheckMessage]:
@@ -367,9 +401,16 @@ def check_databases(**kwargs: Any) -> list[CheckMessage]:
     ]
 
 
-def _has_api(resolver: URLResolver) -> bool:
-    found = [pattern for pattern in resolver.url_patterns if isinstance(pattern, URLResolver)]
-    return any(pattern.app_name == "chatmemory" or _has_api(pattern) for pattern in found)
+def _has_api() -> bool:
+    return bool(getattr(settings, "ROOT_URLCONF", None)) and any(True for _ in api_places(get_resolver()))
+
+
+def _reads_sessions() -> bool:
+    from rest_framework.authentication import SessionAuthentication
+    from rest_framework.settings import api_settings
+
+    classes: Any = api_settings.DEFAULT_AUTHENTICATION_CLASSES
+    return any(issubclass(each, SessionAuthentication) for each in classes)
 
 
 def _has_pages() -> bool:

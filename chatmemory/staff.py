@@ -104,6 +104,9 @@ def reachable(user: Any, rows: Rows, conversation: str = "pk") -> Rows:
 def record(user: Any, what: str, conversations: Iterable[Conversation] | None = None, *, act: Act = "change") -> None:
     """Write what a staff user did to the admin's log, or without the admin, to the logger ``chatmemory.staff``.
 
+    With ``STAFF_CONVERSATIONS``, the log names conversations by their primary keys: the page that deletes a staff user
+    lists the user's entries, also to staff who do not reach the conversations.
+
     Args:
         user: the staff user.
         what: what the user did or read, without message text, because other staff read the log too.
@@ -119,13 +122,18 @@ def record(user: Any, what: str, conversations: Iterable[Conversation] | None = 
     from django.contrib.admin.models import LogEntry  # this app is optional
     from django.contrib.contenttypes.models import ContentType
 
+    def name(conversation: Conversation | None) -> str:
+        if conversation is None:
+            return str(Conversation._meta.verbose_name_plural)
+        return str(conversation if setting("STAFF_CONVERSATIONS") is None else conversation.pk)[:200]
+
     kind = ContentType.objects.get_for_model(Conversation)
     entries = [
         LogEntry(
             user_id=user.pk,
             content_type=kind,
             object_id=None if conversation is None else str(conversation.pk),
-            object_repr=str(Conversation._meta.verbose_name_plural if conversation is None else conversation)[:200],
+            object_repr=name(conversation),
             action_flag=_FLAGS.get(act, _CHANGE_FLAG),
             change_message=what,
         )

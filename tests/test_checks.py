@@ -261,3 +261,28 @@ def test_an_import_alone_gives_chatmemory_no_tables() -> None:
     for name in ("citus", "langgraph", "pydantic_ai"):
         importlib.import_module(f"chatmemory.contrib.{name}.models")
     assert {model.__module__.split(".")[1] for model in apps.get_app_config("chatmemory").get_models()} == {"models"}
+
+
+TOKEN, SESSION = (f"rest_framework.authentication.{kind}Authentication" for kind in ("Token", "Session"))
+
+
+@pytest.mark.parametrize(
+    ("classes", "template", "ids"),
+    [
+        ([TOKEN], "{% chatmemory_chat conversation %}", ["chatmemory.W045"]),
+        ([], "{%chatmemory_conversations%}", ["chatmemory.W045"]),
+        ([TOKEN, SESSION], "{% chatmemory_chat conversation %}", []),
+        ([TOKEN], "chatmemory_chat", []),
+    ],
+)
+def test_a_chat_needs_an_api_that_reads_sessions(
+    settings: Any, tmp_path: Path, classes: list[str], template: str, ids: list[str]
+) -> None:
+    (tmp_path / "page.html").write_text(template)
+    settings.TEMPLATES = [{**settings.TEMPLATES[0], "DIRS": [tmp_path]}]
+    settings.REST_FRAMEWORK = {"DEFAULT_AUTHENTICATION_CLASSES": classes}
+    warnings = found()
+    assert [warning.id for warning in warnings] == ids
+    assert all(str(tmp_path / "page.html") in warning.msg and SESSION in warning.hint for warning in warnings)
+    settings.ROOT_URLCONF = "tests.chat.test_panel"  # without the API
+    assert found() == []

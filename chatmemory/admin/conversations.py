@@ -11,7 +11,19 @@ from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
 from django.contrib.auth import get_user_model
 from django.db import connections, transaction
-from django.db.models import Case, Count, Exists, F, IntegerField, OuterRef, Q, QuerySet, Value, When, Window
+from django.db.models import (
+    Case,
+    Count,
+    Exists,
+    F,
+    IntegerField,
+    OuterRef,
+    Q,
+    QuerySet,
+    Value,
+    When,
+    Window,
+)
 from django.db.models.functions import RowNumber
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template.loader import render_to_string
@@ -30,6 +42,7 @@ from chatmemory.admin.lists import (
     FullnessFilter,
     HasEvictedFilter,
     OwnerFilter,
+    is_visible,
     said_with,
     searched,
     unquoted,
@@ -189,7 +202,8 @@ class ConversationAdmin(Erasing):
         return found
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Conversation]:
-        return staff.reachable(request.user, super().get_queryset(request)).defer("metadata")
+        rows = staff.reachable(request.user, super().get_queryset(request)).defer("metadata")
+        return rows.annotate(is_visible=Value(True))  # permissions need not ask again
 
     def get_urls(self) -> list[URLPattern]:
         def at(address: str, view: Any, name: str) -> URLPattern:
@@ -289,21 +303,21 @@ class ConversationAdmin(Erasing):
         return columns
 
     def has_view_permission(self, request: HttpRequest, obj: Conversation | None = None) -> bool:
-        return staff.may(request.user, "view")
+        return self._may(request, "view", obj)
 
     def has_delete_permission(self, request: HttpRequest, obj: Conversation | None = None) -> bool:
-        return staff.may(request.user, "delete")
+        return self._may(request, "delete", obj)
 
     def has_act_permission(self, request: HttpRequest, obj: Conversation | None = None) -> bool:
         """Return whether this member of staff may change the window, pin messages and clear the memory.
 
         Without a conversation: whether they may for any conversation, as with the admin's own permissions.
         """
-        return staff.may(request.user, "change")
+        return self._may(request, "change", obj)
 
     def has_compact_permission(self, request: HttpRequest, obj: Conversation | None = None) -> bool:
         """Return whether they may have the project's function summarise older turns, which may cost money."""
-        return staff.may(request.user, "compact")
+        return self._may(request, "compact", obj)
 
     def has_read_text_permission(self, request: HttpRequest, obj: Conversation | None = None) -> bool:
         """Return whether they may read what messages say; otherwise they see shapes, tokens and reasons.
@@ -311,7 +325,16 @@ class ConversationAdmin(Erasing):
         Without a conversation: whether lists may show and search texts. Which conversations these are of is up to
         ``get_queryset``.
         """
-        return staff.may(request.user, "read_text")
+        return self._may(request, "read_text", obj)
+
+    def _may(self, request: HttpRequest, act: staff.Act, conversation: Conversation | None) -> bool:
+        return staff.may(request.user, act) and is_visible(self.admin_site, request, conversation)
+
+    def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        staff.record(request.user, message, [obj])
+
+    def log_deletions(self, request: HttpRequest, queryset: Any) -> Any:
+        staff.record(request.user, "", queryset, act="delete")
 
     def changelist_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         response = super().changelist_view(request, *args, **kwargs)

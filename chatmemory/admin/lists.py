@@ -26,6 +26,7 @@ from django.utils.text import smart_split, unescape_string_literal
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from chatmemory import staff
 from chatmemory.admin.display.memory_map import grouped, used_in_window
 from chatmemory.capabilities import first
 from chatmemory.core.json_text import with_replacements
@@ -75,6 +76,43 @@ SCRIPTS: Sequence[Any] = [Script(f"chatmemory/admin/{name}.js", type="module") f
 def conversation_admin(site: AdminSite) -> admin.ModelAdmin[Conversation] | None:
     """Return the site's admin of conversations, which decides who may see which; None if it has none."""
     return site.get_model_admin(Conversation) if site.is_registered(Conversation) else None
+
+
+def visible_conversations(site: AdminSite, request: HttpRequest) -> QuerySet[Conversation]:
+    """Return the conversations that a site shows to a member of staff."""
+    conversations = conversation_admin(site)
+    if conversations is None:
+        return staff.reachable(request.user, Conversation.objects.all())
+    return conversations.get_queryset(request)
+
+
+def is_visible(site: AdminSite, request: HttpRequest, row: Any) -> bool:
+    """Return whether a site shows the conversation of ``row`` to a member of staff.
+
+    Django's own pages ask for permissions for rows that they did not read with ``get_queryset``. The page that deletes
+    a user asks for each conversation, so those of one owner are read together.
+
+    Args:
+        site: the site of the admin.
+        request: the request.
+        row: a conversation, a row that belongs to one, or None for any.
+    """
+    if row is None or getattr(row, "is_visible", False):
+        return True
+    visible = visible_conversations(site, request)
+    if not are_limited(visible):
+        return True
+    database = row._state.db
+    rows = Conversation.objects.using(database).filter(pk__in=visible.using(None).order_by().values("pk"))
+    if not isinstance(row, Conversation):
+        return rows.filter(pk=row.conversation_id).exists()
+    if row.owner_id is None:
+        return rows.filter(pk=row.pk).exists()
+    known: dict[Any, set[Any]] = vars(request).setdefault("_chatmemory_visible", {})
+    place = site.name, database, row.owner_id
+    if place not in known:
+        known[place] = {*rows.filter(owner=row.owner_id).values_list("pk", flat=True)}
+    return row.pk in known[place]
 
 
 def are_limited(conversations: QuerySet[Conversation]) -> bool:

@@ -28,15 +28,17 @@ from chatmemory.admin.lists import (
     YesNoFilter,
     are_limited,
     conversation_admin,
+    is_visible,
     said_with,
     searched,
     unquoted,
+    visible_conversations,
     words,
 )
 from chatmemory.admin.views.staff_pages import record_list
 from chatmemory.capabilities import hooks
 from chatmemory.database.reading import display_titles
-from chatmemory.models import PINNED, Conversation, Message, MessageQuerySet, Origin
+from chatmemory.models import PINNED, Message, MessageQuerySet, Origin
 
 # Longer payloads hold media; the list does not read them to show what they are.
 _LONGEST_READ = 10_000
@@ -156,7 +158,7 @@ class MessageAdmin(ReadOnlyAdmin):
         return super().get_search_results(request, queryset, " ".join(wanted))
 
     def _with_word(self, request: HttpRequest, database: str, word: str) -> Q:
-        said = said_with(Message, self._visible_conversations(request).using(database), word)
+        said = said_with(Message, visible_conversations(self.admin_site, request).using(database), word)
         found = Q(text__icontains=word) if said is None else said
         if self.has_view_conversations_permission(request):
             users: Any = get_user_model()._default_manager.using(database)
@@ -185,7 +187,7 @@ class MessageAdmin(ReadOnlyAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Message]:
         rows = super().get_queryset(request).defer("payload", "native", "conversation__metadata")
-        visible = self._visible_conversations(request)
+        visible = visible_conversations(self.admin_site, request)
         # Where all are visible, the subquery would only make the list slow.
         if are_limited(visible):
             rows = rows.filter(conversation__in=visible)
@@ -194,12 +196,6 @@ class MessageAdmin(ReadOnlyAdmin):
         return (
             rows.annotate(beginning=Left("text", _LONGEST_SAID + 1)) if self.has_read_text_permission(request) else rows
         )
-
-    def _visible_conversations(self, request: HttpRequest) -> QuerySet[Conversation]:
-        conversations = conversation_admin(self.admin_site)
-        if conversations is None:
-            return staff.reachable(request.user, Conversation.objects.all())
-        return conversations.get_queryset(request)
 
     @admin.display(description=_("conversation"))
     def place(self, row: Message) -> str:
@@ -268,9 +264,12 @@ class MessageAdmin(ReadOnlyAdmin):
         conversations = conversation_admin(self.admin_site)
         return conversations is not None and conversations.has_view_permission(request)
 
+    def has_view_permission(self, request: HttpRequest, obj: Message | None = None) -> bool:
+        return super().has_view_permission(request, obj) and is_visible(self.admin_site, request, obj)
+
     def has_delete_permission(self, request: HttpRequest, obj: Message | None = None) -> bool:
         # The admin asks this when a user or a conversation is erased together with its messages.
-        return staff.may(request.user, "delete")
+        return staff.may(request.user, "delete") and is_visible(self.admin_site, request, obj)
 
     def delete_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         raise PermissionDenied

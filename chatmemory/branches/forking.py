@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from copy import deepcopy
 from typing import Any
+from uuid import UUID
 
 from django.db.models import BooleanField, Count, ExpressionWrapper, Q, Sum
 
@@ -21,8 +22,23 @@ from chatmemory.models.message import pins_until
 _FIELDS = {"owner", "memory_id", *DESCRIBED, *WINDOW_SETTINGS}
 
 
-def fork(conversation: Conversation, *, at: int, **fields: Any) -> Conversation:
-    """See ``methods.fork``."""
+def fork(
+    conversation: Conversation,
+    key: UUID | None = None,
+    *,
+    at: int,
+    check: Callable[[MessageQuerySet], None] | None = None,
+    **fields: Any,
+) -> Conversation:
+    """See ``methods.fork``.
+
+    Args:
+        conversation: the conversation.
+        key: the primary key of the copy; by default a new one.
+        at: the position of the last message of the copy.
+        check: is called with the rows before they are copied. Its exceptions end the fork.
+        fields: the fields of the copy that differ.
+    """
     if unknown := sorted(fields.keys() - _FIELDS):
         raise TypeError(f"fork() got unexpected fields: {', '.join(unknown)}; expected some of {sorted(_FIELDS)}")
     window = {name: fields.pop(name) for name in WINDOW_SETTINGS if name in fields}
@@ -31,13 +47,20 @@ def fork(conversation: Conversation, *, at: int, **fields: Any) -> Conversation:
     def work(change: Change) -> None:
         # The locked row, because the caller's object may have an old title.
         rows = Conversation.objects.using(change.conversation._state.db).select_related("owner")
-        made[:] = [_copy(rows.get(pk=change.conversation.pk), at, fields, window)]
+        given = fields if key is None else {**fields, "pk": key}
+        made[:] = [_copy(rows.get(pk=change.conversation.pk), at, given, window, check)]
 
     Target.of(conversation).change(work)
     return made[0]
 
 
-def _copy(source: Conversation, at: int, fields: dict[str, Any], window: dict[str, Any]) -> Conversation:
+def _copy(
+    source: Conversation,
+    at: int,
+    fields: dict[str, Any],
+    window: dict[str, Any],
+    check: Callable[[MessageQuerySet], None] | None,
+) -> Conversation:
     """Insert the copy of a locked conversation, and return it.
 
     Args:
@@ -45,10 +68,13 @@ def _copy(source: Conversation, at: int, fields: dict[str, Any], window: dict[st
         at: the position of the last message.
         fields: the fields of the copy that differ.
         window: the settings of the window that differ.
+        check: is called with the rows before they are copied.
     """
     last = said_at(source, at)
     moment = right_after(last)
     rows = rows_of(source).filter(moment.there)
+    if check is not None:
+        check(rows)
     tree = BranchTree.read(source)
     kept = {name: deepcopy(getattr(source, name)) for name in (*DESCRIBED, *WINDOW_SETTINGS)}
     copy = Conversation(

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Any
 
-from django.db import transaction
-from django.db.models import Count, Sum
+from django.db.models import Sum
 from django.db.models.functions import Coalesce
 from django.urls import URLPattern, path
 from rest_framework import serializers, status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from chatmemory.branches.forking import fork
 from chatmemory.branches.going_back import add_after, edit
 from chatmemory.branches.tree import read_siblings
 from chatmemory.branches.ui_messages import Node, UITree, is_answer_id, read_ui_tree, says, shown_rows
@@ -40,11 +41,17 @@ from chatmemory.rest.serializers import (
     WholeSerializer,
     read_one,
 )
-from chatmemory.rest.views.viewset import ChatMemoryViewSet, call, record_change, record_read
+from chatmemory.rest.views.creating import create_conversation
+from chatmemory.rest.views.viewset import ChatMemoryViewSet, call, record_read
 from chatmemory.staff import READ_TEXT, WRITE_TEXT
 
 _MOST_MESSAGES = 20_000
-"""The maximum number of messages that one request reads."""
+"""The maximum number of messages that one request reads or copies."""
+
+_TOO_LONG = (
+    "At most %(most)s messages with %(most_chars)s characters are read at once, and the conversation has more. Read "
+    "turns/ or messages/ in pages."
+)
 
 
 class RewindSerializer(StrictSerializer):
@@ -196,22 +203,24 @@ class BranchViewSet(ChatMemoryViewSet):
         body=ForkSerializer,
         answer=ConversationSerializer,
         creates=True,
+        headers=("Idempotency-Key",),
+        problems=(413,),
         example={"at": 0, "title": "Another try"},
     )
     def fork(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
         """Copy a conversation.
 
         The copy is what the conversation was when the message at a position had just been said. It has the same owner.
+        413 if more would be copied than the server copies at once.
         """
         conversation, asked = self.conversation(), self.asked()
+        make = partial(fork, conversation, check=_require_copyable, **asked)
+        source = {"forked_from": str(conversation.pk)}
         try:
-            with transaction.atomic(using=conversation._state.db):
-                copy = conversation.fork(**asked)
-                record_change(request, copy, {"forked_from": str(conversation.pk)}, act="add")
+            created = create_conversation(self, conversation.owner, make, asked={**source, **asked}, entry=source)
         except InvalidValueError as error:
             raise invalid("at", error) from error
-        data = ConversationSerializer(copy, context=self.get_serializer_context()).data
-        return Response(data, status=status.HTTP_201_CREATED)
+        return Response(created, status=status.HTTP_201_CREATED)
 
     @call("getTree", READ_TEXT, users=True, answer=TreeSerializer, problems=(413,))
     def tree(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
@@ -221,7 +230,7 @@ class BranchViewSet(ChatMemoryViewSet):
         of an answer, they are several. 413 if the conversation is larger than the server reads at once.
         """
         conversation = self.conversation()
-        tree = read_ui_tree(conversation)
+        tree = _bounded_tree(conversation)
         messages = self._items(tree, tree.nodes)
         record_read(request, conversation)
         head = None if tree.head is None else tree.head.id
@@ -235,7 +244,7 @@ class BranchViewSet(ChatMemoryViewSet):
         answer=TreeItemSerializer,
         headers=("If-Match", "ETag"),
         statuses={201: "The message was added.", 204: "The answer of a turn that was not stored: nothing is changed."},
-        problems=(409,),
+        problems=(409, 413),
         example={"parentId": None, "message": {"id": "a", "role": "user", "parts": [{"type": "text", "text": "Hi"}]}},
     )
     def update(self, request: Request, conversation_id: str, message_id: str, **kwargs: Any) -> Response:
@@ -249,7 +258,7 @@ class BranchViewSet(ChatMemoryViewSet):
         parent_id, role, messages = self.asked()
         if not message_id.isprintable() or len(message_id) > 255:
             raise invalid("id", "expected 1 to %(most)s printable characters", most=255)
-        tree = read_ui_tree(conversation)
+        tree = _bounded_tree(conversation)
         node = tree.find(message_id)
         if node is None and is_answer_id(message_id):
             return Response(status=status.HTTP_204_NO_CONTENT)
@@ -277,7 +286,7 @@ class BranchViewSet(ChatMemoryViewSet):
         assert node is not None
         return Response(self._items(tree, [node])[0], status=status.HTTP_201_CREATED)
 
-    @call("deleteTreeMessage", ("change",), headers=("If-Match",), problems=(409,))
+    @call("deleteTreeMessage", ("change",), headers=("If-Match",), problems=(409, 413))
     def destroy(self, request: Request, conversation_id: str, message_id: str, **kwargs: Any) -> Response:
         """Go back to before a message, as the history adapter of assistant-ui asks.
 
@@ -285,7 +294,7 @@ class BranchViewSet(ChatMemoryViewSet):
         there, or not on the current branch.
         """
         conversation, terms = self.conversation(), self.terms()
-        tree = read_ui_tree(conversation)
+        tree = _bounded_tree(conversation)
         node = tree.find(message_id)
         if node is not None and node in tree.path():
             conversation.rewind(before=node.positions[0], user=signed_in_user(request), **terms)
@@ -303,7 +312,7 @@ class BranchViewSet(ChatMemoryViewSet):
         rows = shown_rows(tree.conversation).order_by("position")
         if len(nodes) == 1:
             rows = rows.filter(position__in=nodes[0].positions)
-        _require_bounded(rows)
+        _require_bounded(rows, _TOO_LONG)
         # Not as objects of rows, and most are plain: these would take longer than all the rest.
         stored = {row[0]: row[1:] for row in rows.values_list("position", "type", "text", "payload")}
 
@@ -329,22 +338,36 @@ class BranchViewSet(ChatMemoryViewSet):
         return self.changed(change)
 
 
-def _require_bounded(rows: MessageQuerySet) -> None:
-    """Check that one request may read these rows.
+def _bounded_tree(conversation: Conversation) -> UITree:
+    """Read which UI messages a conversation has, if one request may read them."""
+    _require_few(shown_rows(conversation), _TOO_LONG)
+    return read_ui_tree(conversation)
+
+
+def _require_copyable(rows: MessageQuerySet) -> None:
+    _require_bounded(
+        rows,
+        "At most %(most)s messages with %(most_chars)s characters are copied at once, and the copy would have more. "
+        "Nothing was copied. Fork at an earlier message.",
+    )
+
+
+def _require_bounded(rows: MessageQuerySet, message: str) -> None:
+    """Check that one request may read or copy these rows.
 
     Raises:
-        TooLarge: they are too many, or have more than ``MAX_MEMORY_CHARS``.
+        TooLarge: they are too many, or have more than ``MAX_MEMORY_CHARS``. It does not say how many, because some may
+            be hidden from users.
     """
-    size = rows.order_by().aggregate(count=Count("pk"), chars=Coalesce(Sum(CHARS), 0))
+    _require_few(rows, message)
     most = setting("MAX_MEMORY_CHARS")
-    if size["count"] > _MOST_MESSAGES or size["chars"] > most:
-        raise TooLarge(
-            "%(count)s messages with %(chars)s characters; at most %(most)s messages with %(most_chars)s characters "
-            "are read at once. Read turns/ or messages/ in pages.",
-            **size,
-            most=_MOST_MESSAGES,
-            most_chars=most,
-        )
+    if rows.order_by().aggregate(chars=Coalesce(Sum(CHARS), 0))["chars"] > most:
+        raise TooLarge(message, most=_MOST_MESSAGES, most_chars=most)
+
+
+def _require_few(rows: MessageQuerySet, message: str) -> None:
+    if rows.order_by()[: _MOST_MESSAGES + 1].count() > _MOST_MESSAGES:
+        raise TooLarge(message, most=_MOST_MESSAGES, most_chars=setting("MAX_MEMORY_CHARS"))
 
 
 def _of_user(messages: NewMessages) -> UserMessage:

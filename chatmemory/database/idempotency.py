@@ -21,6 +21,7 @@ from chatmemory.database.connections import retry
 from chatmemory.database.reading import chunks, rows_of
 from chatmemory.models import OWNER_SCOPE, Conversation, IdempotencyKey, Message, Origin
 from chatmemory.models.conversation_names import NOBODY, kept_names, key_name
+from chatmemory.models.fields import uuid7
 from chatmemory.models.message import pins_until
 
 
@@ -50,8 +51,8 @@ def scope_of(conversation: Conversation) -> str:
 
 
 def scope_of_owner(owner: Any) -> str:
-    """Return the scope of the keys of conversations that ``owner`` creates."""
-    return f"{OWNER_SCOPE}{owner.pk}"
+    """Return the scope of the keys of conversations that are created for ``owner``, who may be None."""
+    return f"{OWNER_SCOPE}{'' if owner is None else owner.pk}"
 
 
 def keys_of(conversation: Conversation) -> QuerySet[IdempotencyKey]:
@@ -92,8 +93,9 @@ def made_by(owner: Any, key: str, conversation: UUID, database: str) -> UUID:
 
 
 def make_conversation(
-    new: Callable[[], Conversation],
+    make: Callable[[UUID], Conversation],
     database: str,
+    owner: Any,
     account: Callable[[Conversation], str],
     *,
     key: str | None,
@@ -102,8 +104,10 @@ def make_conversation(
     """Insert the conversation of an owner, with the key of its creation, in one transaction. Return its account.
 
     Args:
-        new: returns the unsaved row. It is called again if the database rolled the transaction back.
+        make: inserts the conversation with a primary key, and returns it. It is called again if the database rolled the
+            transaction back.
         database: the alias of the database.
+        owner: the owner, None if there is none.
         account: returns the result for the stored row, which is also the result of repeated requests. Its exceptions
             undo everything.
         key: the key, or None.
@@ -115,14 +119,12 @@ def make_conversation(
 
     def transact() -> str:
         with transaction.atomic(using=database):
-            made = new()
-            if key is not None:
-                made.pk = made_by(made.owner, key, made.pk, database)
-            made.save(force_insert=True, using=database)
+            new = uuid7()
+            made = make(new if key is None else made_by(owner, key, new, database))
             told = account(made)
             if key is not None:
                 IdempotencyKey.objects.using(database).create(
-                    conversation=made, scope=scope_of_owner(made.owner), key=key, fingerprint=request, account=told
+                    conversation=made, scope=scope_of_owner(owner), key=key, fingerprint=request, account=told
                 )
         return told
 

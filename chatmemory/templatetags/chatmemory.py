@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import takewhile
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -11,11 +14,12 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.http import Http404, HttpRequest
 from django.shortcuts import resolve_url
-from django.urls import NoReverseMatch, Resolver404, resolve, reverse
+from django.urls import NoReverseMatch, Resolver404, get_resolver, get_urlconf, resolve, reverse
 from django.utils.translation import get_language, ngettext, pgettext
 from django.utils.translation import gettext as _
 
 from chatmemory import staff
+from chatmemory.addresses import ApiPlace, api_places
 from chatmemory.capabilities import filled, hooks
 from chatmemory.conf import setting
 from chatmemory.core.entries import EvictionReason
@@ -30,13 +34,18 @@ _ONE_AND_MANY = (1, 2)
 
 
 @register.inclusion_tag("chatmemory/chat/panel.html", takes_context=True)
-def chatmemory_chat(context: Any, conversation: Any, memory: bool = False) -> dict[str, Any]:
+def chatmemory_chat(
+    context: Any, conversation: Any, memory: bool = False, *, api: str = "", **arguments: Any
+) -> dict[str, Any]:
     """Draw a chat with the project's assistant: ``{% chatmemory_chat conversation %}``.
 
     Args:
         context: the context of the page's template, with ``request``.
         conversation: a saved conversation of the request's user.
         memory: whether the memory is shown beside the chat.
+        api: the namespace of the REST API, such as ``"v1:chatmemory"``, if the project has it several times. By default
+            the one that is nearest to the page.
+        arguments: the arguments in the address of the REST API, such as ``tenant``. By default those of this page.
 
     Raises:
         ImproperlyConfigured: the project lacks ``CHATMEMORY["ASSISTANT"]``, the addresses of the REST API, or the
@@ -60,12 +69,13 @@ def chatmemory_chat(context: Any, conversation: Any, memory: bool = False) -> di
     user = getattr(request, "user", None)
     if conversation.owner_id is None or conversation.owner_id != getattr(user, "pk", None):
         raise Http404("This conversation is not the signed-in user's own.")
+    found = Api(request, "chatmemory_chat", api, arguments)
     return {
         "conversation": conversation,
         "memory": memory,
         "goes_back": setting("KEEP_HISTORY"),
         "may_change_window": staff.is_free(user, "change"),
-        "address": api_address("chatmemory_chat", "conversation-detail", conversation.pk),
+        "address": found.address("conversation-detail", conversation_id=conversation.pk),
         **page_context(),
         "words": words() | {name: text for texts in hooks("chat_texts") for name, text in texts().items()},
         "scripts": filled("chat_scripts"),
@@ -74,7 +84,9 @@ def chatmemory_chat(context: Any, conversation: Any, memory: bool = False) -> di
 
 
 @register.inclusion_tag("chatmemory/chat/conversations.html", takes_context=True)
-def chatmemory_conversations(context: Any, current: Any = None, *, url_name: str = "") -> dict[str, Any]:
+def chatmemory_conversations(
+    context: Any, current: Any = None, *, url_name: str = "", api: str = "", **arguments: Any
+) -> dict[str, Any]:
     """Draw the list of the user's own conversations: ``{% chatmemory_conversations url_name="chat" %}``.
 
     Args:
@@ -82,19 +94,22 @@ def chatmemory_conversations(context: Any, current: Any = None, *, url_name: str
         current: the conversation that the page shows, or its primary key. By default the page's own variable
             ``conversation``, if it has one.
         url_name: the name of the page of one conversation, whose address has the primary key as its only argument. By
-            default it is this page: with another primary key in its address, or else with ``?conversation=``.
+            default it is this page: with another primary key in its address, or else with ``?conversation=``. Arguments
+            of the address of the REST API may come before it.
+        api, arguments: as for ``chatmemory_chat``.
 
     Raises:
         ImproperlyConfigured: the project lacks the addresses of the REST API, the page ``url_name``, or the context
             processor that gives templates the request.
     """
     request = request_of(context, "chatmemory_conversations")
+    found = Api(request, "chatmemory_conversations", api, arguments)
     shown = context.get("conversation") if current is None else current
     key = str(getattr(shown, "pk", shown) or "")
     return {
-        "address": api_address("chatmemory_conversations", "conversation-list"),
+        "address": found.address("conversation-list"),
         "current": key,
-        "page": _page(request, key, url_name),
+        "page": _page(request, key, url_name, [*found.arguments.values()]),
         "placeholder": _PLACEHOLDER,
         "longest_search": LONGEST_SEARCH,
         **page_context(),
@@ -102,11 +117,20 @@ def chatmemory_conversations(context: Any, current: Any = None, *, url_name: str
     }
 
 
-def _page(request: HttpRequest, current: str, url_name: str) -> str:
-    """Return the address of a conversation's page, with the placeholder in it."""
+def _page(request: HttpRequest, current: str, url_name: str, before: Sequence[Any]) -> str:
+    """Return the address of a conversation's page, with the placeholder in it.
+
+    Args:
+        request: the request for the page.
+        current: the primary key of the conversation that the page shows; empty if it shows none.
+        url_name: the name of the page; empty for this page.
+        before: the arguments of the address of the REST API, which may come before the primary key.
+    """
     if url_name:
         try:
-            return reverse(url_name, args=[_PLACEHOLDER])
+            with suppress(NoReverseMatch):
+                return reverse(url_name, args=[_PLACEHOLDER])
+            return reverse(url_name, args=[*before, _PLACEHOLDER])
         except NoReverseMatch as error:
             raise ImproperlyConfigured(
                 f"chatmemory_conversations finds no page {url_name!r} whose only argument is the primary key of a "
@@ -133,19 +157,72 @@ def request_of(context: Any, tag: str) -> HttpRequest:
     return request
 
 
-def api_address(tag: str, view: str, *args: Any) -> str:
-    """Return the address of a view of the REST API.
+class Api:
+    """The REST API that a tag uses: its place in the URLs of the project, with the values of the arguments there."""
 
-    Raises:
-        ImproperlyConfigured: the project does not have the API.
-    """
-    try:
-        return reverse(f"chatmemory:{view}", args=args)
-    except NoReverseMatch as error:
-        raise ImproperlyConfigured(
-            f"{tag} needs the REST API of this app: add "
-            'path("api/", include("chatmemory.urls")) to the urlpatterns of the project.'
-        ) from error
+    def __init__(self, request: HttpRequest, tag: str, namespace: str, given: dict[str, Any]) -> None:
+        """Find the API.
+
+        Args:
+            request: the request for the page.
+            tag: the name of the tag.
+            namespace: the namespace that was passed to the tag; empty for the one that is nearest to the page.
+            given: the arguments that were passed to the tag; by default they are those of the page's own address.
+
+        Raises:
+            ImproperlyConfigured: the project does not have the API there, or an argument is missing or unknown.
+        """
+        places = list(api_places(get_resolver(get_urlconf())))
+        if not places:
+            raise ImproperlyConfigured(
+                f"{tag} needs the REST API of this app: add "
+                'path("api/", include("chatmemory.urls")) to the urlpatterns of the project.'
+            )
+        match = request.resolver_match
+        known = {**(match.kwargs if match else {}), **given}
+        here = match.namespaces if match else []
+        chosen = [place for place in places if namespace in ("", place.namespace)]
+        if not chosen:
+            raise ImproperlyConfigured(
+                f"{tag} finds no REST API of this app in the namespace {namespace!r}; expected one of: "
+                f"{', '.join(sorted({place.namespace for place in places}))}."
+            )
+
+        def nearness(place: ApiPlace) -> tuple[bool, int]:
+            shared = takewhile(lambda pair: pair[0] == pair[1], zip(place.namespace.split(":"), here, strict=False))
+            return known.keys() >= {*place.arguments}, len(list(shared))
+
+        place = max(chosen, key=nearness)
+        missing = [name for name in place.arguments if name not in known]
+        if missing:
+            raise ImproperlyConfigured(
+                f"{tag} needs {', '.join(missing)}: the address of the REST API has this argument, and the address of "
+                f"this page does not. Pass it to the tag: {{% {tag} … {missing[0]}=… %}}."
+            )
+        unknown = [name for name in given if name not in place.arguments]
+        if unknown:
+            raise ImproperlyConfigured(
+                f"{tag} got an unexpected argument {unknown[0]!r}: the address of the REST API, in the namespace "
+                f"{place.namespace!r}, has no such argument."
+            )
+        self.tag = tag
+        self.namespace = place.namespace
+        self.arguments = {name: known[name] for name in place.arguments}
+
+    def address(self, view: str, **own: Any) -> str:
+        """Return the address of a view.
+
+        Args:
+            view: the name of the view.
+            own: its own arguments.
+
+        Raises:
+            ImproperlyConfigured: the address cannot have these arguments.
+        """
+        try:
+            return reverse(f"{self.namespace}:{view}", kwargs={**self.arguments, **own})
+        except NoReverseMatch as error:
+            raise ImproperlyConfigured(f"{self.tag} cannot make an address of the REST API: {error}") from error
 
 
 def page_context() -> dict[str, Any]:

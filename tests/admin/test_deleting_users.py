@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from django.contrib.admin.models import LogEntry
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
 from django.db import connection
@@ -15,7 +16,9 @@ from django.urls import reverse
 
 from chatmemory import UserMessage
 from chatmemory.models import Conversation, IdempotencyKey, Message
+from tests.admin.test_staff import signed_in
 from tests.support.factories import ConversationFactory, UserFactory
+from tests.support.planted import member
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("sdks")]  # for the tables of langgraph
 
@@ -138,6 +141,62 @@ def test_who_may_not_delete_conversations_may_not_delete_their_owner(may_delete)
     assert "<li>conversation</li>" in client.get(address(user)).content.decode()
     assert client.post(address(user), {"post": "yes"}).status_code == 403
     assert everything() == [1, 3, 3, 1, 3]
+
+
+class TestOutOfReach:
+    """A user has conversations that the member of staff who deletes the user does not reach."""
+
+    @pytest.fixture(autouse=True)
+    def rule(self, settings):
+        settings.CHATMEMORY = {"STAFF_CONVERSATIONS": "tests.support.tenants.acme"}
+
+    @pytest.fixture
+    def client(self, may_delete):
+        return may_delete("delete_user", "delete_conversation", "view_user")
+
+    def test_no_page_names_them_and_none_erases_them(self, client):
+        theirs = ConversationFactory(title="plantedTitle")
+        theirs.memory.add(UserMessage("x"))
+        chosen = {"action": "delete_selected", "_selected_action": [theirs.owner_id]}
+        users = reverse("admin:auth_user_changelist")
+        for asked in (client.get(address(theirs.owner)), client.post(users, chosen)):
+            shown = asked.content.decode()
+            assert "<li>conversation</li>" in shown
+            assert "plantedTitle" not in shown
+        assert client.post(address(theirs.owner), {"post": "yes"}).status_code == 403
+        assert client.post(users, {**chosen, "post": "yes"}).status_code == 403
+        assert (User.objects.filter(pk=theirs.owner_id).count(), Message.objects.count()) == (1, 1)
+
+    def test_users_whose_conversations_are_in_reach_are_deleted(self, client):
+        ours = ConversationFactory(owner=UserFactory(username="acme-1"))
+        assert client.post(address(ours.owner), {"post": "yes"}).status_code == 302
+        assert not Conversation.objects.exists()
+
+    def test_the_log_of_a_deleted_user_names_no_conversation(self, client):
+        """Who deletes a staff user is shown the user's entries in the admin's log."""
+        theirs = ConversationFactory(title="plantedTitle", owner=UserFactory(username="acme-1"))
+        theirs.memory.add(UserMessage("x"))
+        reader = signed_in(member())
+        conversation = reverse("admin:chatmemory_conversation_change", args=[theirs.pk])
+        assert "plantedTitle" in reader.get(conversation).content.decode()
+        reader.post(f"{conversation[: -len('change/')]}clear/", {})
+        reader.get(f"/api/conversations/{theirs.pk}/messages/?owner={theirs.owner_id}")
+        reader.post(f"{conversation[: -len('change/')]}delete/", {"post": "yes"})
+        entries = LogEntry.objects.exclude(user=None)
+        assert [entry.object_id for entry in entries] == [str(theirs.pk)] * 4
+        shown = client.get(address(entries[0].user)).content.decode()
+        assert str(theirs.pk) in shown
+        assert "plantedTitle" not in shown
+
+    def test_one_statement_asks_about_all_conversations_of_a_user(self, client):
+        users = [UserFactory(username=f"acme-{number}") for number in range(2)]
+        for user, count in zip(users, (1, 20), strict=True):
+            ConversationFactory.create_batch(count, owner=user)
+        with CaptureQueriesContext(connection) as few:
+            client.get(address(users[0]))
+        with CaptureQueriesContext(connection) as many:
+            client.get(address(users[1]))
+        assert len(many) == len(few)
 
 
 def test_users_are_deleted_from_python_without_reading_what_they_said():

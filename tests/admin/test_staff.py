@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from typing import Any
 
 import pytest
 from django.contrib import admin
 from django.contrib.admin.models import LogEntry
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from chatmemory import UserMessage
@@ -43,6 +46,13 @@ def signed_in(user: Any) -> Client:
     client = Client()
     client.force_login(user)
     return client
+
+
+def row_of(model: Any, conversation: Conversation) -> Any:
+    """A row of a model that belongs to a conversation, or the conversation itself."""
+    if model is Conversation:
+        return Conversation.objects.get(pk=conversation.pk)
+    return model.objects.filter(conversation=conversation).first() or model.objects.create(conversation=conversation)
 
 
 def page(conversation: Conversation, name: str = "change") -> str:
@@ -240,6 +250,35 @@ class TestTenants:
             assert not said_in(client.post(LISTS[Conversation], data))
         assert (Conversation.objects.values().get(), list(Message.objects.values())) == before
         assert not LogEntry.objects.filter(object_id=str(theirs.pk)).exists()
+
+    def test_no_permission_is_given_for_it(self, client: Client, rf: Any) -> None:
+        """What pages of Django and of projects ask before they show, change or delete a row of ours."""
+        theirs, ours = planted(), ConversationFactory(owner=UserFactory(username="acme-1"))
+        ours.memory.add(UserMessage("x"))
+        request = rf.get("/")
+        request.user = member(is_superuser=True)
+        asked = set()
+        for model, model_admin in admin.site._registry.items():
+            if model is not Conversation and "conversation" not in {field.name for field in model._meta.fields}:
+                continue
+            for name, method in inspect.getmembers(model_admin, inspect.ismethod):
+                if re.fullmatch("has_.*_permission", name) and "obj" in inspect.signature(method).parameters:
+                    asked.add((model._meta.label, name))
+                    of_both = [row_of(model, conversation) for conversation in (ours, theirs)]
+                    reached, other = (method(request, obj) for obj in of_both)
+                    assert not other, (model, name)
+                    assert reached == method(request), (model, name)
+        assert len(asked) > 12, asked
+
+    def test_a_list_asks_no_more_for_more_rows(self, client: Client) -> None:
+        statements = []
+        for number in range(2):
+            for conversation in ConversationFactory.create_batch(4, owner=UserFactory(username=f"acme-{number}")):
+                conversation.memory.add(UserMessage("x"))
+            with CaptureQueriesContext(connection) as captured:
+                assert client.get(LISTS[Conversation]).context["cl"].result_count == 4 * (number + 1)
+            statements.append(len(captured))
+        assert statements[0] == statements[1]
 
     @pytest.mark.slow
     def test_lists_and_figures_are_of_what_is_theirs(self, client: Client) -> None:

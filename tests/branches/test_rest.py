@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.db import transaction
@@ -13,10 +14,12 @@ from hypothesis import strategies as st
 from chatmemory import AiMessage, SystemMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
 from chatmemory.branches.tree import read_siblings, read_tree
 from chatmemory.formats.ai_sdk import plain_to_ai_sdk, to_ai_sdk
-from chatmemory.models import Conversation
+from chatmemory.models import Conversation, Message
+from tests.rest.test_staff import signed_in
 from tests.support import budget
-from tests.support.api import post, put, url
+from tests.support.api import patch, post, put, url
 from tests.support.factories import ConversationFactory
+from tests.support.planted import member
 
 pytestmark = pytest.mark.django_db
 
@@ -171,3 +174,89 @@ class TestTree:
         for id in ("2", "2", "answer-2", "nothing"):
             assert api.delete(url(conversation, f"tree/{id}/")).status_code == 204
         assert tree(api, conversation) == ("answer-0", FIRST)
+
+
+class TestForkingOnce:
+    def test_a_repeated_key_gives_the_original_copy(self, api: Client, conversation: Conversation) -> None:
+        path = url(conversation, "fork/")
+        first = post(api, path, {"at": 3, "title": "T"}, idempotency_key="k")
+        patch(api, f"/api/conversations/{first.json()['id']}/", {"title": "Changed"})
+        again = post(api, path, {"title": "T", "at": 3}, idempotency_key="k")
+        assert (again.status_code, again.json()) == (201, first.json())
+        assert Conversation.objects.filter(forked_from=conversation.pk).count() == 1
+
+    def test_a_key_is_of_one_request(self, api: Client, conversation: Conversation) -> None:
+        another = conversation.fork(at=3)
+        post(api, url(conversation, "fork/"), {"at": 3}, idempotency_key="k")
+        for path, body in (
+            (url(conversation, "fork/"), {"at": 1}),
+            (url(another, "fork/"), {"at": 3}),
+            ("/api/conversations/", {}),
+        ):
+            answer = post(api, path, body, idempotency_key="k")
+            assert (answer.status_code, answer.json()["code"]) == (422, "idempotency_key_reused"), path
+        assert Conversation.objects.count() == 3
+
+    def test_without_a_key_and_with_other_keys_there_are_more_copies(
+        self, api: Client, conversation: Conversation
+    ) -> None:
+        for key in ({}, {}, {"idempotency_key": "a"}, {"idempotency_key": "b"}):
+            assert post(api, url(conversation, "fork/"), {"at": 3}, **key).status_code == 201
+        assert Conversation.objects.count() == 5
+
+    def test_a_refused_fork_does_not_use_up_its_key(self, api: Client, conversation: Conversation) -> None:
+        path = url(conversation, "fork/")
+        assert post(api, path, {"at": 9}, idempotency_key="k").status_code == 400
+        assert post(api, path, {"at": 3}, idempotency_key="k").status_code == 201
+
+    def test_staff_copy_what_belongs_to_nobody_once(self) -> None:
+        nobodys = ConversationFactory(owner=None)
+        nobodys.memory.add(UserMessage("Hi"))
+        staff = signed_in(member())
+        path = url(nobodys, "fork/?owner=*")
+        first, again = (post(staff, path, {"at": 0}, idempotency_key="k") for _ in range(2))
+        assert (first.status_code, again.json()) == (201, first.json())
+        assert Conversation.objects.filter(owner=None).count() == 2
+
+
+class TestBounds:
+    """What is too much to copy or to read at once is refused before it is done."""
+
+    def test_messages(self, api: Client, conversation: Conversation, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("chatmemory.branches.rest._MOST_MESSAGES", 3)
+        item = {"parentId": None, "message": {"id": "a", "role": "user", "parts": [{"type": "text", "text": "Hi"}]}}
+        before = list(Message.objects.values())
+        refused = [
+            post(api, url(conversation, "fork/"), {"at": 3}),
+            api.get(url(conversation, "tree/")),
+            put(api, url(conversation, "tree/a/"), item),
+            api.delete(url(conversation, "tree/2/")),
+        ]
+        for answer in refused:
+            assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+        assert refused[0].json()["detail"].startswith("At most 3 messages with ")
+        assert "Fork at an earlier message" in refused[0].json()["detail"]
+        assert list(Message.objects.values()) == before
+        assert post(api, url(conversation, "fork/"), {"at": 2}).status_code == 201
+
+    def test_characters(self, api: Client, user: Any, settings: Any) -> None:
+        settings.CHATMEMORY = {**settings.CHATMEMORY, "MAX_MEMORY_CHARS": 100}
+        conversation = ConversationFactory(owner=user)
+        conversation.memory.add(*[UserMessage("x" * 30) for _ in range(4)])
+        for call in (
+            lambda: post(api, url(conversation, "fork/"), {"at": 3}),
+            lambda: api.get(url(conversation, "tree/")),
+        ):
+            assert call().status_code == 413
+        assert post(api, url(conversation, "fork/"), {"at": 2}).status_code == 201
+
+    def test_no_refusal_tells_how_long_hidden_text_is(self, api: Client, user: Any, settings: Any) -> None:
+        settings.CHATMEMORY = {**settings.CHATMEMORY, "MAX_MEMORY_CHARS": 100}
+        told = []
+        for length in (101, 150):
+            conversation = ConversationFactory(owner=user, pk=UUID(int=7), memory_id="m")
+            conversation.memory.add(SystemMessage("x" * length), UserMessage("Hi"))
+            told.append(post(api, url(conversation, "fork/"), {"at": 1}).json())
+            conversation.memory.erase()
+        assert told[0] == told[1]
+        assert told[0]["status"] == 413

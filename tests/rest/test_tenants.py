@@ -12,6 +12,7 @@ from django.test import Client
 
 from chatmemory.conf import setting
 from chatmemory.models import Conversation, IdempotencyKey
+from chatmemory.rest.urls import ROUTES
 from tests.rest.test_isolation import everything
 from tests.rest.test_staff import CALLS, OF_ONE_OWNER, call, signed_in
 from tests.support.api import USER, post, put, url
@@ -112,6 +113,27 @@ class TestCreatingForTenants:
         path = f"/api/stores/{theirs.memory_id}/?owner={theirs.owner_id}"
         answer = put(signed_in(member()), path, [USER], **header)
         assert (answer.status_code, "version" in answer.json()) == (404, False)
+
+
+def test_every_call_that_creates_conversations_was_looked_at() -> None:
+    """Each goes through ``create_conversation``, and is called above or below; so is ``PUT stores/``."""
+    assert {each.id for *_route, each in ROUTES if "add" in each.permission} == {
+        "createConversation",
+        "forkConversation",
+    }
+
+
+def test_no_copy_is_made_that_its_maker_does_not_reach(settings: Any) -> None:
+    settings.CHATMEMORY = {**settings.CHATMEMORY, "STAFF_CONVERSATIONS": "tests.support.tenants.originals"}
+    theirs, client = planted(), signed_in(member())
+    path, body = url(theirs, f"fork/?owner={theirs.owner_id}"), {"at": 4}
+    for key in ({}, {"idempotency_key": "k"}):
+        answer = post(client, path, body, **key)
+        assert (answer.status_code, said_in(answer)) == (404, set())
+    assert (Conversation.objects.count(), IdempotencyKey.objects.count(), LogEntry.objects.count()) == (1, 0, 0)
+    own = post(signed_in(theirs.owner), url(theirs, "fork/"), body, idempotency_key="k")
+    assert own.status_code == 201
+    assert post(client, path, body, idempotency_key="k").status_code == 404  # and not the owner's copy
 
 
 @pytest.mark.parametrize("name", ["listed", "sliced"])

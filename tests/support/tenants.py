@@ -6,7 +6,7 @@ from typing import Any
 
 from chatmemory.models import Conversation
 
-__all__ = ["acme", "listed", "not_callable", "repeated", "sliced"]
+__all__ = ["acme", "listed", "not_callable", "originals", "repeated", "sliced"]
 
 
 def acme(user: Any) -> Any:
@@ -17,6 +17,11 @@ def acme(user: Any) -> Any:
 def repeated(user: Any) -> Any:
     """The same, by a join that repeats a conversation for each of its messages."""
     return acme(user).filter(messages__position__gte=0).order_by("messages__position")
+
+
+def originals(user: Any) -> Any:
+    """Those that somebody assigned to staff, which no copy is."""
+    return Conversation.objects.filter(forked_from=None)
 
 
 def listed(user: Any) -> Any:

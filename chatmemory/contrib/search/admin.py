@@ -49,6 +49,8 @@ def quoted_section(model_admin: Any, request: HttpRequest, conversation: Convers
         "positions": position_ranges(found),
         "entries": history_entries(conversation, rows, MemoryMap.of(()), with_text=with_text),
         "gone": position_ranges({*positions} - {*found}),
-        "timeline_address": reverse("admin:chatmemory_conversation_change", args=[conversation.pk]),
+        "timeline_address": reverse(
+            "admin:chatmemory_conversation_change", args=[conversation.pk], current_app=model_admin.admin_site.name
+        ),
     }
     return render_to_string("admin/chatmemory_search/quoted.html", content, request)

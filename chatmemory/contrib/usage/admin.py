@@ -34,7 +34,7 @@ from chatmemory.admin.display.dashboard import DAYS, MONTHS, PERIODS, Chart, Per
 from chatmemory.admin.display.memory_map import count_tokens, grouped, percentage
 from chatmemory.admin.display.message import ShownMessage, shown
 from chatmemory.admin.display.passages import read_bounded
-from chatmemory.admin.lists import NO_OWNER, ReadOnlyAdmin, are_limited, conversation_admin
+from chatmemory.admin.lists import NO_OWNER, ReadOnlyAdmin, are_limited, conversation_admin, is_visible
 from chatmemory.admin.views.staff_pages import conversation_or_404, conversation_page, record_read
 from chatmemory.contrib.usage.models import Operation, Status, Usage, day_of, rows_of
 from chatmemory.contrib.usage.sums import Sums, cached_share, sums
@@ -321,7 +321,9 @@ class UsageAdmin(ReadOnlyAdmin):
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         conversations = conversation_admin(self.admin_site)
-        return conversations is not None and conversations.has_view_permission(request)
+        if conversations is None or not conversations.has_view_permission(request):
+            return False
+        return is_visible(self.admin_site, request, obj)
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         return self.has_view_permission(request)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
+from functools import partial
 from typing import Any
+from uuid import UUID
 
-from django.db import IntegrityError, router
+from django.db import router
 from django.utils.http import urlencode
 from django_filters.rest_framework import DjangoFilterBackend
 from rest_framework import mixins, status
-from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from chatmemory.database.change import Change
-from chatmemory.database.idempotency import find_key, fingerprint, keys_of_owner, make_conversation
-from chatmemory.models import DESCRIBED, WINDOW_SETTINGS, Conversation, ConversationQuerySet, IdempotencyKey
-from chatmemory.rest.access import is_for_others, require, require_free, require_reachable, single_owner
+from chatmemory.models import DESCRIBED, WINDOW_SETTINGS, Conversation, ConversationQuerySet
+from chatmemory.rest.access import require, require_free, require_reachable, single_owner
 from chatmemory.rest.filters import TEXT_FILTERS, ConversationFilter, ConversationPagination, StrictOrderingFilter
 from chatmemory.rest.problems import Conflict
 from chatmemory.rest.requests import conversation_tag, not_modified, precondition, require_bounded
@@ -28,6 +27,7 @@ from chatmemory.rest.serializers import (
     PageSerializer,
     message_items,
 )
+from chatmemory.rest.views.creating import create_conversation
 from chatmemory.rest.views.viewset import ChatMemoryViewSet, call, change_to_record, record_change, record_read
 from chatmemory.staff import READ_TEXT, WRITE_TEXT
 
@@ -89,27 +89,18 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
 
         Every field is optional. 409 if you have the `memory_id` already.
         """
-        owner, key = single_owner(request, *self.call.permission), self.idempotency_key()
+        owner = single_owner(request, *self.call.permission)
         given = self.asked()
         self._require_for_metadata(given)
-        asked = fingerprint(json.dumps(request.data, sort_keys=True))
-        database = router.db_for_write(Conversation)
-        for _attempt in range(5):
-            try:
-                account = make_conversation(
-                    lambda: Conversation(owner=owner, **given), database, self._account, key=key, request=asked
-                )
-                break
-            except IntegrityError:
-                found = self._find_key(database, owner, key, asked) if key else None
-                if found:
-                    account = found.account
-                    break
-                self._refuse_taken(database, owner, given.get("memory_id"))
-        else:
-            raise Conflict("Other requests create and erase a conversation with this memory_id. Try again.")
-        answer = json.loads(account)
-        return Response(answer, status.HTTP_201_CREATED, headers={"Location": self._address(answer["id"])})
+
+        def make(key: UUID) -> Conversation:
+            made = Conversation(pk=key, owner=owner, **given)
+            made.save(force_insert=True, using=router.db_for_write(Conversation))
+            return made
+
+        refuse = partial(self._refuse_taken, owner, given.get("memory_id"))
+        created = create_conversation(self, owner, make, asked=request.data, refuse=refuse)
+        return Response(created, status.HTTP_201_CREATED, headers={"Location": self._address(created["id"])})
 
     @call("getConversation", ("view",), users=True, answer=ConversationSerializer, headers=("If-None-Match", "ETag"))
     def retrieve(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
@@ -182,19 +173,7 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
         if "metadata" in given:
             require_free(self.request, *WRITE_TEXT)
 
-    def _account(self, made: Conversation) -> str:
-        require_reachable(self.request, made._state.db or "default", made.pk)
-        record_change(self.request, made, {}, act="add")
-        return JSONRenderer().render(self.get_serializer(made).data).decode()
-
-    def _find_key(self, database: str, owner: Any, key: str, asked: str) -> IdempotencyKey | None:
-        keys = keys_of_owner(owner, key, database)
-        if is_for_others(self.request):  # staff who do not reach the conversation must not learn that the key was used
-            for record in keys.filter(key=key):
-                require_reachable(self.request, database, record.conversation_id)
-        return find_key(keys, key, asked)
-
-    def _refuse_taken(self, database: str, owner: Any, memory_id: str | None) -> None:
+    def _refuse_taken(self, owner: Any, memory_id: str | None, database: str) -> None:
         taken = Conversation.objects.using(database).named(owner, memory_id).first() if memory_id else None
         if taken is not None:
             require_reachable(self.request, database, taken.pk)
