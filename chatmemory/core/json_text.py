@@ -232,7 +232,8 @@ def with_replacements(value: T) -> T:
     This is for text of models and tools, and for searches. Other text from outside is refused, see
     ``require_storable``.
     """
-    return value if is_storable(value) else _replaced(value)
+    storable: T = value if is_storable(value) else _replaced(value)
+    return storable
 
 
 def _replaced(value: Any) -> Any:

@@ -63,7 +63,9 @@ def test_what_is_shown_is_what_is_stored(
     choose(saying(deltas))
     parts = message_of(chunks_of(stream(api, conversation, "Hi")))["parts"]
     shown = {part["type"]: part["text"] for part in parts if "text" in part}
-    stored = conversation.messages.history().last().message
+    *_, row = conversation.messages.history()
+    stored = row.message
+    assert isinstance(stored, AiMessage)
     assert shown["text"] == stored.text == with_replacements(text)
     assert shown.get("reasoning") == stored.thinking == (with_replacements(thought) or None)
     assert ask(api, conversation, "Again").json()["answer"]["text"] == stored.text
