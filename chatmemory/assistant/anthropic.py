@@ -15,6 +15,7 @@ from chatmemory.assistant.model import Answered, Thinking
 from chatmemory.assistant.provider import Answer, Messages, ProviderChatModel, Tools, described
 from chatmemory.core.exceptions import extra
 from chatmemory.core.exceptions import gettext_noop as _
+from chatmemory.core.json_text import is_replaced, with_replacements
 from chatmemory.core.kept import REDACTED_THINKING, THINKING_SIGNATURE
 from chatmemory.core.messages import AiMessage, UserMessage
 from chatmemory.core.usage import Usage
@@ -100,7 +101,7 @@ class _Answer(Answer):
             template = _("%(name)s did not answer with a message. Check ANTHROPIC_BASE_URL. It answered: %(answer)s")
             raise self._error(template, answer=response)
         with self._readable(response):
-            self.blocks += [_block(block) for block in content]
+            self.blocks += [_storable(_block(block)) for block in content]
             self.stop_reason = getattr(response, "stop_reason", None)
             self._run_in(getattr(response, "container", None))
 
@@ -130,12 +131,12 @@ class _Answer(Answer):
 
     def _end_message(self) -> None:
         for index in sorted(self.coming):
-            if (text := self.inputs.get(index, "")).strip():
+            if (text := with_replacements(self.inputs.get(index, ""))).strip():
                 if (arguments := arguments_object(text)) is None:
                     self.broken[len(self.blocks)] = text
                 else:
                     self.coming[index]["input"] = arguments
-            self.blocks.append(self.coming[index])
+            self.blocks.append(_storable(self.coming[index]))
         self.coming, self.inputs = {}, {}
 
     def _grow(self, index: int, delta: Mapping[str, Any]) -> str | Thinking:
@@ -264,6 +265,14 @@ def _block(given: Any) -> dict[str, Any]:
     if block.get("type") == "tool_use" and block.get("input") is None:
         block["input"] = {}
     return block
+
+
+def _storable(block: dict[str, Any]) -> dict[str, Any]:
+    """Return a block with texts that databases can store, and no signature if that changes what it signs."""
+    storable = with_replacements(block)
+    if storable.get("type") == "thinking" and is_replaced(str(block.get("thinking")), str(storable.get("thinking"))):
+        storable["signature"] = ""
+    return storable
 
 
 def _with_arguments(message: AiMessage, blocks: Sequence[Mapping[str, Any]], broken: Mapping[int, str]) -> AiMessage:

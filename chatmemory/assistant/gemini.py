@@ -12,6 +12,7 @@ from chatmemory.assistant.model import Answered, Thinking
 from chatmemory.assistant.provider import Answer, Messages, ProviderChatModel, Tools, described
 from chatmemory.core.exceptions import extra
 from chatmemory.core.exceptions import gettext_noop as _
+from chatmemory.core.json_text import with_replacements
 from chatmemory.core.messages import AiMessage
 from chatmemory.core.usage import Usage
 from chatmemory.formats.gemini import from_gemini, to_gemini
@@ -102,7 +103,7 @@ class _Answer(Answer):
 
     def _message(self) -> AiMessage:
         with self._readable(self.parts):
-            [message] = from_gemini([{"role": "model", "parts": self.parts}])
+            [message] = from_gemini(with_replacements([{"role": "model", "parts": self.parts}]))
             assert isinstance(message, AiMessage)
         return message
 

@@ -108,7 +108,7 @@ class Lease(ABC):
         """The estimate of the tokens of the last request; None if there is none."""
 
     def say(self, delta: str) -> None:
-        """Note a delta of the answer's text, right before the caller gets it; an empty one only looks.
+        """Note a storable delta of the answer's text, right before the caller gets it; an empty one only looks.
 
         Raises:
             TurnLostError: the turn was interrupted in this process, so nobody may read on.
@@ -120,8 +120,7 @@ class Lease(ABC):
 
     def _stopped_answer(self) -> AiMessage | None:
         """Return what was said as an answer that was stopped; None if it says nothing."""
-        # The other half of a character may not have come.
-        text = "".join(self._said).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
+        text = "".join(self._said)
         return AiMessage(text, attributes={STOPPED: True}) if text.strip() else None
 
     @abstractmethod

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from asgiref.sync import async_to_sync
 
 from chatmemory.core.asynchronous import in_thread_for_functions
-from chatmemory.core.messages import AiMessage, ChatMessage
+from chatmemory.core.json_text import dumps, is_storable, loads, with_replacements
+from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionRequest
+from chatmemory.core.serialization import storable_message
 from chatmemory.core.usage import Usage
 
 if TYPE_CHECKING:
@@ -154,8 +157,31 @@ class Answered:
 
 
 def as_answered(answer: AiMessage | Answered) -> Answered:
-    """Return ``answer`` with its usage, which is unknown if the model gave none."""
-    return answer if isinstance(answer, Answered) else Answered(answer)
+    """Return ``answer`` with texts that databases can store, and its usage, which is unknown if the model gave none."""
+    answered = answer if isinstance(answer, Answered) else Answered(answer)
+    if not isinstance(answered.message, AiMessage):
+        return answered  # whoever needs a message raises an error
+    message = storable_message(answered.message)
+    assert isinstance(message, AiMessage)
+    requests = tuple(map(_with_storable_values, message.tool_execution_requests))
+    if requests != message.tool_execution_requests:
+        message = replace(message, tool_execution_requests=requests)
+    return answered if message is answered.message else replace(answered, message=message)
+
+
+# May stand for U+0000 or a lone surrogate in JSON.
+_ESCAPE = re.compile(r"\\u(?:0000|d[89a-f])", re.IGNORECASE)
+
+
+def _with_storable_values(request: ToolExecutionRequest) -> ToolExecutionRequest:
+    """Return a call whose tool gets no text that it could not store itself."""
+    if request.arguments is None or not _ESCAPE.search(request.arguments):
+        return request
+    try:
+        values = loads(request.arguments)
+        return request if is_storable(values) else replace(request, arguments=dumps(with_replacements(values)))
+    except (ValueError, RecursionError):
+        return request  # the model is told what is wrong with them
 
 
 @contextmanager

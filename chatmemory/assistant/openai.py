@@ -13,9 +13,9 @@ from typing import Any
 
 from chatmemory.assistant.model import Thinking
 from chatmemory.assistant.provider import Answer, Messages, ProviderChatModel, Tools, described
-from chatmemory.core.exceptions import InvalidMessageError, extra
+from chatmemory.core.exceptions import extra
 from chatmemory.core.exceptions import gettext_noop as _
-from chatmemory.core.json_text import require_json
+from chatmemory.core.json_text import MAX_NESTING, is_storable, with_replacements
 from chatmemory.core.messages import AiMessage
 from chatmemory.core.usage import Usage
 from chatmemory.formats.kept_parts import with_attributes
@@ -110,7 +110,7 @@ class _Answer(Answer):
             said.pop("reasoning", None)
         with self._readable(said | {"tool_calls": self.calls}):
             calls = list(map(_known_of, self.calls))
-            [message] = from_openai([{"role": "assistant", **said, "tool_calls": calls}])
+            [message] = from_openai(with_replacements([{"role": "assistant", **said, "tool_calls": calls}]))
             assert isinstance(message, AiMessage)
             kept = dict(message.attributes.get(ATTRIBUTE, {}))
             if self.extra:
@@ -239,16 +239,12 @@ def _merge(into: dict[str, Any], others: Mapping[str, Any]) -> None:
 
 
 def _others(said: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
-    """Return the fields whose meaning is not known, and that a database can hold."""
+    """Return the fields whose meaning is not known, and that an attribute can hold."""
     return {key: value for key, value in said.items() if key not in known and value is not None and _is_kept(value)}
 
 
 def _is_kept(value: Any) -> bool:
-    try:
-        require_json(value, "", 5)
-    except InvalidMessageError:
-        return False
-    return True
+    return is_storable(with_replacements(value), MAX_NESTING - 5)
 
 
 def _known_of(call: Mapping[str, Any]) -> dict[str, Any]:

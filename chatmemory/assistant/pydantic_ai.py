@@ -18,6 +18,7 @@ from chatmemory.assistant.model import Answered, ChatModel, Thinking, told_by_er
 from chatmemory.assistant.provider import Answer, LoopClients, Messages, Tools, described
 from chatmemory.core.exceptions import extra
 from chatmemory.core.exceptions import gettext_noop as _
+from chatmemory.core.json_text import is_replaced
 from chatmemory.core.messages import AiMessage
 from chatmemory.core.usage import Usage
 from chatmemory.formats.kept_parts import with_attributes
@@ -40,7 +41,7 @@ with extra("pydantic-ai"):
     from pydantic_ai.settings import ModelSettings
     from pydantic_ai.tools import ToolDefinition
 
-    from chatmemory.formats.pydantic_ai import PREFIX, answer, kept_beside, to_pydantic_ai
+    from chatmemory.formats.pydantic_ai import PREFIX, answer, kept_beside, storable_response, to_pydantic_ai
 
 _MOST_PAUSES = 10
 
@@ -83,6 +84,9 @@ class PydanticAiAnswer(Answer):
     counted: Any = None
     """The figures of the response that comes now."""
 
+    is_changed: bool = False
+    """Whether the thinking is not what a signature of the provider signs."""
+
     def requests(self) -> Iterator[dict[str, Any]]:
         yield self.request
         for _pause in range(_MOST_PAUSES):
@@ -94,7 +98,9 @@ class PydanticAiAnswer(Answer):
             raise self._error(template, count=_MOST_PAUSES)
 
     def read(self, response: ModelResponse) -> None:
-        before, self.counted = self.response, None
+        before, self.counted, given = self.response, None, response
+        response = storable_response(given)
+        self.is_changed |= is_replaced(given.thinking or "", response.thinking or "")
         if before is None or (response.provider_response_id or 0) == before.provider_response_id:
             self.response = response  # the same job, asked again, tells all of it
         else:
@@ -128,6 +134,8 @@ class PydanticAiAnswer(Answer):
     def whole(self) -> Answered:
         answered = super().whole()
         assert self.response is not None
+        if self.is_changed:
+            return answered
         tools = described(self.tools, "parameters")
         return replace(answered, message=kept_beside(answered.message, self.response, self.messages, tools))
 

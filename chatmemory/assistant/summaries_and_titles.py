@@ -16,7 +16,6 @@ from chatmemory.assistant.lease import Lease
 from chatmemory.assistant.model import ChatModel, ModelFunction, as_answered, as_chat_model
 from chatmemory.core.contents import Content, Media, TextContent
 from chatmemory.core.exceptions import UnusableSummaryError
-from chatmemory.core.json_text import with_replacements
 from chatmemory.core.messages import (
     AiMessage,
     ChatMessage,
@@ -379,5 +378,4 @@ def _title_in(answer: AiMessage) -> str:
         raise ModelError("The model wrote no title.")
     if len(title) > _CHARS_OF_TITLE:
         title = f"{title[: _CHARS_OF_TITLE - 1].rsplit(' ', 1)[0]}…"
-    storable: str = with_replacements(title)
-    return storable
+    return title

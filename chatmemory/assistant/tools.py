@@ -26,9 +26,9 @@ from chatmemory.assistant.tool_arguments import (
 from chatmemory.core.asynchronous import for_seconds, in_thread_for_functions, in_thread_for_seconds
 from chatmemory.core.contents import Content, TextContent
 from chatmemory.core.exceptions import InvalidMessageError, extra
-from chatmemory.core.json_text import dumps, require_json, require_storable
+from chatmemory.core.json_text import dumps
 from chatmemory.core.messages import ToolExecutionRequest, ToolExecutionResultMessage
-from chatmemory.core.serialization import message_to_json
+from chatmemory.core.serialization import storable_message
 
 OnToolError: TypeAlias = Callable[[Exception], str]
 """A function of what a tool raised, which returns the text for the model."""
@@ -343,20 +343,22 @@ def result_of(request: ToolExecutionRequest, value: Any) -> ToolExecutionResultM
     contents = _contents(value)
     try:
         if contents:
-            result = ToolExecutionResultMessage(request.id, request.name, contents=contents)
-            require_json(json.loads(message_to_json(result))["contents"], "contents")
-            return result
+            return _storable(ToolExecutionResultMessage(request.id, request.name, contents=contents))
         text = "Success" if value is None else value if isinstance(value, str) else _json(value)
-        return ToolExecutionResultMessage(request.id, request.name, require_storable(text, "the result"))
+        return _storable(ToolExecutionResultMessage(request.id, request.name, text))
     except InvalidMessageError as error:
         return failed(request, str(error))
 
 
 def failed(request: ToolExecutionRequest, text: str) -> ToolExecutionResultMessage:
     """Return the result of a call that failed, with ``text`` for the model to read."""
-    # Characters that cannot be stored must not keep the model from learning that the tool failed.
-    storable = text.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00")
-    return ToolExecutionResultMessage(request.id, request.name, storable, is_error=True)
+    return _storable(ToolExecutionResultMessage(request.id, request.name, text, is_error=True))
+
+
+def _storable(result: ToolExecutionResultMessage) -> ToolExecutionResultMessage:
+    storable = storable_message(result)
+    assert isinstance(storable, ToolExecutionResultMessage)
+    return storable
 
 
 def bounded(result: ToolExecutionResultMessage, most: int) -> ToolExecutionResultMessage:

@@ -19,6 +19,7 @@ from chatmemory.assistant.steps import Ask, Do, Pause, Plan, RunTools, ToolCall,
 from chatmemory.assistant.tools import Toolbox
 from chatmemory.core.asynchronous import run_to_the_end
 from chatmemory.core.exceptions import gettext_noop as _
+from chatmemory.core.json_text import StorableDeltas
 from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionResultMessage
 from chatmemory.core.usage import Usage
 
@@ -294,18 +295,18 @@ class Turn:
         if not self._streaming:
             return as_answered(self._model.chat(messages, self._tools.specifications))
         deltas = self._model.stream(messages, self._tools.specifications)
-        pulse = _Pulse(self._lease)
+        pulse, storable = _Pulse(self._lease), _Storable()
         last: Any = None
         try:
             for last in deltas:
                 if isinstance(last, (str, Thinking)):
                     if (check := pulse.due()) is not None:
                         self._check(check)
-                    self._say(last)
-                    if _is_something(last):
-                        call.note_delta()
-                        self._has_deltas = True
-                        yield last
+                    if self._is_told(delta := storable.take(last), call):
+                        yield delta
+            for delta in storable.end():
+                if self._is_told(delta, call):
+                    yield delta
         finally:
             call.usage = _leave(deltas)
         return _whole(last)
@@ -318,24 +319,45 @@ class Turn:
             yield as_answered(await self._model.achat(messages, self._tools.specifications))
             return
         deltas = self._model.astream(messages, self._tools.specifications)
-        pulse = _Pulse(self._lease)
+        pulse, storable = _Pulse(self._lease), _Storable()
         last: Any = None
         try:
             async for last in deltas:
                 if isinstance(last, (str, Thinking)):
                     if (check := pulse.due()) is not None:
                         await run_to_the_end(self._check, check)
-                    self._say(last)
-                    if _is_something(last):
-                        call.note_delta()
-                        self._has_deltas = True
-                        yield last
+                    if self._is_told(delta := storable.take(last), call):
+                        yield delta
+            for delta in storable.end():
+                if self._is_told(delta, call):
+                    yield delta
         finally:
             call.usage = await _aleave(deltas)
         yield _whole(last)
 
-    def _say(self, delta: str | Thinking) -> None:
+    def _is_told(self, delta: str | Thinking, call: Call) -> bool:
+        """Note a delta right before the caller gets it, and return whether it says anything."""
         self._lease.say(delta if isinstance(delta, str) and self.is_read else "")
+        if not (delta.text if isinstance(delta, Thinking) else delta):
+            return False
+        call.note_delta()
+        self._has_deltas = True
+        return True
+
+
+class _Storable:
+    """The deltas of an answer, as ``StorableDeltas`` for its text and for its thinking."""
+
+    def __init__(self) -> None:
+        self._text, self._thinking = StorableDeltas(), StorableDeltas()
+
+    def take(self, delta: str | Thinking) -> str | Thinking:
+        if isinstance(delta, Thinking):
+            return Thinking(self._thinking.take(delta.text))
+        return self._text.take(delta)
+
+    def end(self) -> list[str | Thinking]:
+        return [Thinking(self._thinking.end()), self._text.end()]
 
 
 class _Pulse:
@@ -358,10 +380,6 @@ class _Pulse:
             self._looked = now
             return self._lease.look
         return None
-
-
-def _is_something(delta: str | Thinking) -> bool:
-    return bool(delta.text if isinstance(delta, Thinking) else delta)
 
 
 def _leave(deltas: Any) -> Usage | None:

@@ -19,7 +19,7 @@ from chatmemory.core.entries import Cause, EvictionReason
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.json_text import require_storable, with_replacements
 from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionRequest, ToolExecutionResultMessage
-from chatmemory.core.serialization import message_to_data, read_message
+from chatmemory.core.serialization import storable_message
 from chatmemory.core.usage import Usage
 from chatmemory.database import operations
 from chatmemory.database.change import Change, Target, after_commit
@@ -232,7 +232,7 @@ class NativeMessages:
         try:
             self.encoded = NewMessages(messages, NativeForms(framework, forms))
         except InvalidMessageError:
-            cleaned = list(map(_cleaned, messages))
+            cleaned = list(map(storable_message, messages))
             changed |= {index for index, message in enumerate(messages) if cleaned[index] != message}
             self.encoded = NewMessages(cleaned, NativeForms(framework, list(map(with_replacements, forms))))
         what = "U+FFFD took the place of a character that no database can store"
@@ -265,12 +265,6 @@ def tell_calls(change: Change, usages: Sequence[Usage]) -> None:
                 estimated_tokens=None,
                 error=None,
             )
-
-
-def _cleaned(message: ChatMessage) -> ChatMessage:
-    data = message_to_data(message)
-    replaced = with_replacements(data)
-    return message if replaced == data else read_message(replaced)
 
 
 def valid_rows(memory: NativeMemory) -> Iterator[tuple[Message, ChatMessage]]:

@@ -12,10 +12,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from enum import Enum
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 from uuid import UUID
 
 from chatmemory.core.exceptions import InvalidMessageError, InvalidValueError
+
+T = TypeVar("T")
 
 MAX_NESTING = 500
 """The maximum nesting of arrays and objects in a document."""
@@ -208,28 +210,8 @@ def require_storable(text: str, place: str = "") -> str:
     return text
 
 
-def with_replacements(value: Any) -> Any:
-    """Return a JSON value with U+FFFD in place of each U+0000 and each lone surrogate."""
-    if isinstance(value, str):
-        if not _UNSTORABLE.search(value):
-            return value
-        # A high surrogate followed by a low one becomes their character.
-        whole = value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-        return whole.replace("\x00", "\ufffd")
-    if isinstance(value, Mapping):
-        return {with_replacements(key): with_replacements(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [with_replacements(item) for item in value]
-    return value
-
-
-def require_json(value: Any, place: str, depth: int = 0, deepest: int = MAX_NESTING) -> None:
-    """Raise ``InvalidMessageError`` for a JSON value that is nested too deep or that databases cannot store."""
-    if not _is_storable_json(value, deepest - depth):
-        _refuse_json(value, place, depth, deepest)
-
-
-def _is_storable_json(value: Any, deepest: int) -> bool:
+def is_storable(value: Any, deepest: float = math.inf) -> bool:
+    """Return whether databases can store all texts of a JSON value that is nested at most so deep."""
     for depth, level in enumerate(levels(value)):
         if depth > deepest:
             return False
@@ -242,8 +224,63 @@ def _is_storable_json(value: Any, deepest: int) -> bool:
     return True
 
 
+def with_replacements(value: T) -> T:
+    """Return a JSON value whose texts databases can store; ``value`` itself if they already can.
+
+    The two surrogates of a pair become their character, and U+FFFD replaces U+0000 and each lone surrogate.
+
+    This is for text of models and tools, and for searches. Other text from outside is refused, see
+    ``require_storable``.
+    """
+    storable: T = value if is_storable(value) else _replaced(value)
+    return storable
+
+
+def _replaced(value: Any) -> Any:
+    if isinstance(value, str):
+        whole = value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        return whole.replace("\x00", "\ufffd")
+    if isinstance(value, Mapping):
+        return {_replaced(key): _replaced(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_replaced(item) for item in value]
+    return value
+
+
+def is_replaced(text: str, storable: str) -> bool:
+    """Return whether ``with_replacements`` replaced a character of ``text``, rather than only joining surrogates."""
+    return storable.count("\ufffd") > text.count("\ufffd")
+
+
+class StorableDeltas:
+    """The deltas of a text, joined to what ``with_replacements`` makes of the whole text.
+
+    A delta may end with the first surrogate of a pair, which waits for the next delta.
+    """
+
+    def __init__(self) -> None:
+        self._waiting = ""
+
+    def take(self, delta: str) -> str:
+        """Return what can be shown and stored after another delta; it may be empty."""
+        text = self._waiting + delta
+        self._waiting = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
+        return with_replacements(text.removesuffix(self._waiting))
+
+    def end(self) -> str:
+        """Return the rest of the text, which is complete."""
+        waiting, self._waiting = self._waiting, ""
+        return with_replacements(waiting)
+
+
+def require_json(value: Any, place: str, depth: int = 0, deepest: int = MAX_NESTING) -> None:
+    """Raise ``InvalidMessageError`` for a JSON value that is nested too deep or that databases cannot store."""
+    if not is_storable(value, deepest - depth):
+        _refuse_json(value, place, depth, deepest)
+
+
 def _refuse_json(value: Any, place: str, depth: int, deepest: int) -> None:
-    """Raise the error with the field path, which ``_is_storable_json`` does not know."""
+    """Raise the error with the field path, which ``is_storable`` does not know."""
     place = place[:200]  # a long key is not copied for each of its values
     if depth > deepest:
         raise InvalidMessageError(TOO_DEEP, place, most=deepest)

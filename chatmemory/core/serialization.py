@@ -28,7 +28,16 @@ from chatmemory.core.contents import (
     VideoContent,
 )
 from chatmemory.core.exceptions import InvalidMessageError
-from chatmemory.core.json_text import TypedTwice, dumps, java_map_order, loads, require_json, require_storable
+from chatmemory.core.json_text import (
+    TypedTwice,
+    dumps,
+    is_storable,
+    java_map_order,
+    loads,
+    require_json,
+    require_storable,
+    with_replacements,
+)
 from chatmemory.core.messages import (
     AiMessage,
     ChatMessage,
@@ -259,6 +268,18 @@ def _kind_of(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return "a list"
     return _KINDS.get(type(value), type(value).__name__)
+
+
+def storable_message(message: ChatMessage) -> ChatMessage:
+    """Return a message of a model or a tool as ``with_replacements`` returns its texts; itself if they are storable.
+
+    Raises:
+        InvalidMessageError: the rest of the message is not valid.
+        TypeError: an attribute has no JSON form.
+    """
+    if is_storable(message_to_data(message)):
+        return message
+    return read_message(with_replacements(loads(message_to_json(message))))
 
 
 def read_messages(data: Any, place: str = "", *, strict: bool = True) -> list[ChatMessage]:

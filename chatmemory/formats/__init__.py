@@ -6,7 +6,7 @@ anybody's SDK.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from chatmemory.core.messages import ChatMessage
 if TYPE_CHECKING:
     from chatmemory.formats.validity import Repair
 
-__all__ = ["CannotExpressError", "MessageFormat", "UnsupportedContentError", "naming_message"]
+__all__ = ["CannotExpressError", "MessageFormat", "UnsupportedContentError", "naming", "naming_message"]
 
 
 class UnsupportedContentError(CodedError, ValueError):
@@ -48,10 +48,17 @@ class CannotExpressError(CodedError):
 @contextmanager
 def naming_message(messages: Sequence[ChatMessage], index: int) -> Iterator[None]:
     """Raise an ``UnsupportedContentError``, which names the message, for a ``CannotExpressError``."""
+    with naming(index, messages[index]):
+        yield
+
+
+@contextmanager
+def naming(index: int, message: ChatMessage) -> Iterator[None]:
+    """Do the same as ``naming_message`` for one message."""
     try:
         yield
     except CannotExpressError as error:
-        raise UnsupportedContentError(error, index, messages[index]) from None
+        raise UnsupportedContentError(error, index, message) from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +88,12 @@ class MessageFormat:
     """The writer of one JSON value a message, as a record of what was said; None if the format has no such values.
 
     It raises ``UnsupportedContentError``.
+    """
+
+    write_history: Callable[[Callable[[], Iterable[ChatMessage]]], Iterator[Any]] | None = None
+    """The writer of the same values for messages that need not be in memory all at once; None if there is none.
+
+    It is called with a function that returns the messages, each time that it is called.
     """
 
     read: Callable[[Any, str], list[ChatMessage]] | None = None

@@ -47,7 +47,7 @@ from chatmemory.core.messages import (
     UserMessage,
 )
 from chatmemory.core.serialization import Fields, expected
-from chatmemory.formats import CannotExpressError, MessageFormat, naming_message, schemas
+from chatmemory.formats import CannotExpressError, MessageFormat, naming, naming_message, schemas
 from chatmemory.formats.kept_parts import with_tool_names
 from chatmemory.formats.media import (
     OPENAI_DETAILS,
@@ -288,8 +288,7 @@ def to_openai(
         valid = make_valid(given, _RULES)
         written, positions = valid.messages, valid.positions
         tell([*valid.repairs, *_names(valid)], on_repair)
-    new_ids = unused_ids(used_ids(written))
-    calls = CallIds(lambda number: next(new_ids))
+    calls = _call_ids(written)
     result = []
     for position, message in zip(positions, written, strict=True):
         with naming_message(given, position):
@@ -297,6 +296,20 @@ def to_openai(
                 _write_message(message, calls, record=not repair, extras=extras) | _write_thinking(message, thinking_as)
             )
     return result
+
+
+def _history_to_openai(read: Callable[[], Iterable[ChatMessage]]) -> Iterator[dict[str, Any]]:
+    """Yield what ``to_openai(read(), repair=False)`` returns."""
+    calls = _call_ids(read())
+    for index, message in enumerate(read()):
+        with naming(index, message):
+            value = _write_message(message, calls, record=True, extras=True)
+        yield value
+
+
+def _call_ids(messages: Iterable[ChatMessage]) -> CallIds:
+    new_ids = unused_ids(used_ids(messages))
+    return CallIds(lambda number: next(new_ids))
 
 
 def _names(valid: Valid) -> Iterator[Repair]:
@@ -454,6 +467,7 @@ FORMAT = MessageFormat(
     title="OpenAI",
     write=to_openai,
     write_each=lambda messages: to_openai(messages, repair=False),
+    write_history=_history_to_openai,
     read=from_openai,
     attributes=(ATTRIBUTE,),
     schemas=schemas.OPENAI,

@@ -55,6 +55,7 @@ from chatmemory.core.contents import (
     VideoContent,
 )
 from chatmemory.core.exceptions import InvalidMessageError
+from chatmemory.core.json_text import is_storable, with_replacements
 from chatmemory.core.kept import PYDANTIC_AI_RESPONSE
 from chatmemory.core.messages import (
     AiMessage,
@@ -344,6 +345,16 @@ def _with_short_ids(message: Any) -> Any:
             part = replace(part, tool_call_id=sha256(id.encode()).hexdigest()[:9])
         parts.append(part)
     return replace(message, parts=parts)
+
+
+def storable_response(response: ModelResponse) -> ModelResponse:
+    """Return a response as ``with_replacements`` returns its texts; itself if they are storable."""
+    plain = ModelMessagesTypeAdapter.dump_python([response], mode="json")
+    if is_storable(plain):
+        return response
+    [storable] = ModelMessagesTypeAdapter.validate_json(json.dumps(with_replacements(plain)))
+    assert isinstance(storable, ModelResponse)
+    return storable
 
 
 def kept_beside(message: AiMessage, response: ModelResponse, messages: Sequence[ChatMessage], tools: Any) -> AiMessage:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import islice
 from typing import Any
+from zlib import compress, decompress
 
 from django.db.models import Q
 
@@ -12,7 +14,7 @@ from chatmemory.core.json_text import dumps
 from chatmemory.core.messages import ChatMessage, ChatMessageType
 from chatmemory.core.serialization import message_to_json
 from chatmemory.database.reading import read_in_parts, rows_of
-from chatmemory.formats import UnsupportedContentError
+from chatmemory.formats import MessageFormat, UnsupportedContentError
 from chatmemory.formats.registry import BUILT_IN
 from chatmemory.models import Conversation, Message
 from chatmemory.transfer.export import message_or_problem
@@ -20,6 +22,8 @@ from chatmemory.transfer.records import BadRecordError
 
 WriteEach = Callable[[list[ChatMessage]], list[Any]]
 """A format's ``write_each``: one JSON value for each message."""
+
+_AT_ONCE = 100
 
 # Rows whose columns are a message whatever they say: these can always be read.
 _PLAIN = Q(payload__isnull=True, type__in=[ChatMessageType.SYSTEM, ChatMessageType.USER, ChatMessageType.AI])
@@ -38,20 +42,49 @@ class NotExportableError(BadRecordError):
         super().__init__(f"conversation {row.conversation_id}, message {row.position}", problem)
 
 
-def history_text(conversation: Conversation, write_each: WriteEach) -> Iterable[str]:
+def history_text(conversation: Conversation, format: MessageFormat) -> Iterable[str]:
     """Return the parts of a JSON array with one value for each message of the history.
 
-    LangChain4j's array is read and written while the caller iterates; every other one is in memory at once, since a
-    format's values may depend on each other. Either way a problem is raised here, before the first part.
+    LangChain4j's array is read and written while the caller iterates; that of the other built-in formats is written
+    before, and kept compressed. One of a project's format is in memory at once, since its values may depend on each
+    other. In any case a problem is raised here, before the first part.
+
+    Args:
+        conversation: the conversation.
+        format: a format with ``write_each``.
 
     Raises:
         NotExportableError: the format cannot express a message, or a row cannot be read.
     """
-    if write_each is not BUILT_IN["langchain4j"].write_each:
-        return [dumps(_values(conversation, write_each))]
-    for row in read_in_parts(rows_of(conversation).history().exclude(_PLAIN)):
-        _message(row)
-    return langchain4j_lines(conversation)
+    if format is BUILT_IN["langchain4j"]:
+        for row in read_in_parts(rows_of(conversation).history().exclude(_PLAIN)):
+            _message(row)
+        return langchain4j_lines(conversation)
+    if format.write_history is None:
+        assert format.write_each is not None
+        return [dumps(_values(conversation, format.write_each))]
+    try:
+        texts = map(dumps, format.write_history(lambda: map(_message, _history(conversation))))
+        kept = [compress(",".join(some).encode("utf-8", "surrogatepass"), 1) for some in _chunks(texts)]
+    except UnsupportedContentError as error:
+        raise NotExportableError(_nth(conversation, error.index), error.problem) from error
+    return _array(kept)
+
+
+def _chunks(texts: Iterator[str]) -> Iterator[list[str]]:
+    while some := list(islice(texts, _AT_ONCE)):
+        yield some
+
+
+def _array(kept: list[bytes]) -> Iterator[str]:
+    yield "["
+    for number, some in enumerate(kept):
+        yield f"{',' if number else ''}{decompress(some).decode('utf-8', 'surrogatepass')}"
+    yield "]"
+
+
+def _nth(conversation: Conversation, index: int) -> Message:
+    return next(islice(_history(conversation), index, None))
 
 
 def langchain4j_lines(conversation: Conversation) -> Iterator[str]:

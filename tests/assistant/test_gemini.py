@@ -324,7 +324,6 @@ class TestTrouble:
             ([{"candidates": 5}], "cannot be understood"),
             ([response({"text": 5})], r"cannot be understood: candidates\.0\.content\.parts\.0\.text: "),
             ([response({"text": "Hello"}, usage="lots")], "cannot be understood: usage_metadata"),
-            ([response({"text": "a\0b"})], "cannot be kept: .*U.0000"),
             ([response({"functionCall": {"args": {}}})], "cannot be kept: .*name"),
         ],
     )
@@ -332,6 +331,16 @@ class TestTrouble:
         ask_for_stream.server.stream(made)
         with pytest.raises(ModelError, match=problem):
             ask_for_stream()
+
+    def test_characters_that_no_database_stores(self, ask: Asker) -> None:
+        parts = [*map(thought, ("a\0", "\ud83c", "\udf75")), *({"text": text} for text in ("tea \ud83c", "\udf75\0"))]
+        ask.will_get(*parts, call("plus", {"a\0": ["\ud83c"]}, signature="c2ln"))
+        answer = ask()[-1].message
+        assert (answer.text, answer.thinking) == ("tea 🍵\ufffd", "a\ufffd🍵")
+        [request] = answer.tool_execution_requests
+        assert (request.name, request.arguments) == ("plus", '{"a\ufffd":["\ufffd"]}')
+        ask.will_get({"text": "Hello"})
+        ask([*HI, answer, ToolExecutionResultMessage(request.id, "plus", "3")])
 
     @pytest.mark.parametrize(
         ("body", "problem"),

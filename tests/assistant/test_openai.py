@@ -164,8 +164,6 @@ class TestStreaming:
             ([{"choices": 5}], "cannot be understood.*5"),
             (['{"choices": [{"del'], 'broken JSON: {"choices": \\[{"del'),
             (["<title>It works</title>"], "broken JSON: <title>It works"),
-            (says("a\0b"), "cannot be kept: .*content: has U.0000 at index 1"),
-            (calls(("a", "\0", "{}")), "cannot be kept: .*name: has U.0000"),
         ],
     )
     def test_what_cannot_be_understood(
@@ -289,7 +287,7 @@ class TestWhole:
         call = {"id": "a", "type": "function", "function": function}
         answer = completion("tool_calls", content=None, tool_calls=[call], reasoning="Add.")
         model_server.say(200, "application/json", answer)
-        model_server.say(200, "application/json", completion(content="3", unstorable="\0"))
+        model_server.say(200, "application/json", completion(content="3"))
         assert way(assistant, "1+2?") == ["3"]
         assert last(assistant) == AiMessage("3")
         called = assistant.memory("default").messages()[1]
@@ -311,7 +309,6 @@ class TestWhole:
             ('{"choices": [{"finish_reason": "stop", "message": null}]}', "cannot be understood.*stop"),
             ('{"choices": [{"finish_reason": "stop", "message": "Hello"}]}', "cannot be understood.*Hello"),
             (completion(content=5), "cannot be kept: .*content: expected a string or a list of parts, got a number"),
-            (completion(content="a\0b"), "cannot be kept: .*content: has U.0000 at index 1"),
             (completion(content=None, tool_calls="plus"), "cannot be understood.*plus"),
             (completion(content=None, tool_calls=[{"id": "a"}]), "cannot be kept: .*function"),
             (completion(content=None, tool_calls=[{"id": "a", "function": {"name": None}}]), "cannot be kept: .*name"),
@@ -326,6 +323,29 @@ class TestWhole:
         with pytest.raises(ModelError, match=problem):
             way(assistant, "Hi")
         assert last(assistant) == UserMessage("Hi")
+
+
+@pytest.mark.parametrize("way", [stream, astream, chat, achat])
+def test_characters_that_no_database_stores(assistant: Assistant, model_server: ModelServer, way: Way) -> None:
+    request = ("a\0", "p\0", '{"a": "\ud83c\udf75\0"}')
+    tea, note = ["tea \ud83c", "\udf75\0", "\ud83c"], {"note": "\0"}
+    if way in (stream, astream):
+        model_server.stream(calls(request))
+        extra = {"index": 0, "delta": {"extra": note}}
+        model_server.stream([*thinks(["reasoning"], *tea), {"choices": [extra]}, *says(*tea)])
+    else:
+        call = {"id": request[0], "type": "function", "function": {"name": request[1], "arguments": request[2]}}
+        model_server.say(200, "application/json", completion("tool_calls", content=None, tool_calls=[call]))
+        said = completion(content="".join(tea), reasoning="".join(tea), extra=note)
+        model_server.say(200, "application/json", said)
+    assert "".join(way(assistant, "Hi")) == "tea 🍵\ufffd\ufffd"
+    _, called, result, answer = assistant.memory("default").messages()
+    assert called == AiMessage(None, [ToolExecutionRequest("a\ufffd", "p\ufffd", '{"a": "🍵\ufffd"}')])
+    assert isinstance(result, ToolExecutionResultMessage)
+    assert (result.id, result.tool_name, result.is_error) == ("a\ufffd", "p\ufffd", True)
+    assert isinstance(answer, AiMessage)
+    assert (answer.text, answer.thinking) == ("tea 🍵\ufffd\ufffd", "tea 🍵\ufffd\ufffd")
+    assert answer.attributes == {"openai": {"extra": {"extra": {"note": "\ufffd"}}}}
 
 
 SIGNED = {"extra_content": {"google": {"thought_signature": "c2ln"}}}

@@ -560,3 +560,29 @@ def test_a_missing_key_is_an_error_of_the_set_up(monkeypatch: pytest.MonkeyPatch
     monkeypatch.delenv("GROQ_API_KEY", raising=False)
     with pytest.raises(exceptions.UserError, match="GROQ_API_KEY"):
         PydanticAiChatModel("groq:tiny").chat(HI, [])
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+def test_characters_that_no_database_stores(provider: str, way: str, request: pytest.FixtureRequest) -> None:
+    ask = asker(provider, way, request)
+    ask.will_say("tea \ud83c", "\udf75\0")
+    answer = ask()[-1].message
+    assert answer == AiMessage("tea 🍵\ufffd")
+    ask.will_call(ToolExecutionRequest("abcdefgh\0", "plus", '{"a": "\\ud83c"}'))
+    answer = ask([*HI, answer, UserMessage("And?")])[-1].message
+    [call] = answer.tool_execution_requests
+    assert (call.id, call.name) == ("abcdefgh\ufffd", "plus")
+    ask.will_say("Hello")
+    ask([*HI, answer, ToolExecutionResultMessage(call.id, "plus", "3")])
+
+
+@pytest.mark.parametrize(("thought", "is_sent_back"), [("a\0", False), ("\ud83c\udf75", True)])
+def test_thinking_that_no_database_stores_is_not_sent_back_with_its_signature(
+    thought: str, is_sent_back: bool, way: str, anthropic_server: AnthropicServer
+) -> None:
+    ask = Asker("anthropic", way, anthropic_server)
+    blocks = [thinking_block(thought), text_block("Hello")]
+    ask._will_get(events(*blocks), message(*blocks))
+    answer = ask()[-1].message
+    assert answer.thinking == thought.replace("\0", "\ufffd").replace("\ud83c\udf75", "🍵")
+    assert ("pydantic_ai_response" in answer.attributes) is is_sent_back

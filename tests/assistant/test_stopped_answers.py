@@ -302,14 +302,6 @@ def test_what_was_stopped_and_erased_is_not_made_again() -> None:
     assert not Conversation.objects.exists()
 
 
-def test_a_text_that_no_database_stores_stops_as_well(conversation: Conversation) -> None:
-    assistant = Assistant(Speaker(Storyteller(0, ["Once \0", "upon"])))
-    reader = Reader(lambda: assistant.interrupt(conversation), stop_after=1)
-    assert reader.read(assistant.stream(conversation, "Hi"))
-    assert running_turn(conversation) is None
-    assert [row.text for row in conversation.messages.history()] == ["Hi"]
-
-
 def test_tools_that_have_run_stay_and_the_text_follows(conversation: Conversation) -> None:
     assistant = Assistant(Speaker(Storyteller(1, ["Once ", "upon "])), tools=[look])
     reader = Reader(lambda: assistant.interrupt(conversation), stop_after=6)

@@ -272,11 +272,6 @@ class TestContents:
         assert returned(["See:", self.image]).contents == (TextContent("See:"), self.image)
         assert returned((self.image, TextContent("b"))).contents == (self.image, TextContent("b"))
 
-    def test_what_no_database_can_hold_is_an_error(self) -> None:
-        result = returned([self.image, "a\x00"])
-        assert result.is_error
-        assert "U+0000" in result.text
-
     def test_their_texts_are_cut_and_what_is_no_text_stays(self) -> None:
         def look() -> list[Any]:
             return ["a" * 6, self.image, "b" * 6, "c", self.image]

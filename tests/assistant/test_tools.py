@@ -246,8 +246,8 @@ class TestFailures:
 
         box = Toolbox([fail, afail], on_error=tell)
         for name, arguments, text in (
-            ("fail", "{}", "Sorry: KeyError\\x00"),
-            ("afail", '{"amount": 0}', "Sorry: OSError\\x00"),
+            ("fail", "{}", "Sorry: KeyError\ufffd"),
+            ("afail", '{"amount": 0}', "Sorry: OSError\ufffd"),
             ("afail", '{"amount": 1}', "Ask Ann."),
             ("afail", '{"amount": "1"}', "amount: Input should be a valid integer"),
         ):
@@ -279,17 +279,6 @@ class TestFailures:
             "1", "look_up", "There is no order 7.", is_error=True
         )
         assert caplog.text == ""
-
-    @pytest.mark.parametrize("text", ["a\x00b", "a\ud800b"])
-    def test_a_result_that_no_database_can_hold(self, text: str) -> None:
-        def tool() -> str:
-            return text
-
-        def failing() -> None:
-            raise ToolError(text)
-
-        assert "take it out" in call(Tool(tool), "{}").text
-        assert call(Tool(failing), "{}").text in ("a\\x00b", "a\\ud800b")
 
 
 class TestWithoutTypes:

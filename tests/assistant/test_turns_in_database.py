@@ -199,13 +199,6 @@ class TestTurn:
         with pytest.raises(Conversation.DoesNotExist):
             of(conversation, model).chat(1, "Hi")
 
-    def test_an_answer_that_no_database_can_hold(self, conversation: Conversation) -> None:
-        assistant = of(conversation, ScriptedModel("a\x00b", "Sorry"))
-        with pytest.raises(ValueError, match=r"U\+0000"):
-            assistant.chat(1, "Hi")
-        assistant.chat(1)
-        assert history(conversation) == [UserMessage("Hi"), AiMessage("Sorry")]
-
     def test_saving_the_row_takes_no_turn_away(self, conversation: Conversation) -> None:
         before = Conversation.objects.get(pk=conversation.pk)
         events = of(conversation, ScriptedModel("Hello")).stream(1, "Hi")

@@ -13,7 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.core.json_text import dumps, java_map_order, loads
+from chatmemory.core.exceptions import InvalidMessageError
+from chatmemory.core.json_text import (
+    StorableDeltas,
+    dumps,
+    is_storable,
+    java_map_order,
+    loads,
+    require_json,
+    with_replacements,
+)
 from tests.support.strategies import json_values
 
 PRINTABLE = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E))
@@ -149,3 +158,55 @@ class TestJavaMapOrder:
     @given(st.lists(st.text(), unique=True))
     def test_nothing_is_lost(self, keys: list[str]) -> None:
         assert sorted(java_map_order(keys)) == sorted(keys)
+
+
+# Single UTF-16 units, so that pairs are whole, cut or reversed.
+UNITS = st.text(
+    st.sampled_from("a\n\0\ud800\ud83c\udbff\udc00\udf75\udfff\ue000\ufffd🍵") | st.characters(), max_size=12
+)
+
+
+def replaced(text: str) -> str:
+    """What is stored of a text, one character after the other."""
+    found, rest = "", list(text)
+    while rest:
+        one = rest.pop(0)
+        if "\ud800" <= one <= "\udbff" and rest and "\udc00" <= rest[0] <= "\udfff":
+            found += chr(0x10000 + (ord(one) - 0xD800) * 0x400 + ord(rest.pop(0)) - 0xDC00)
+        else:
+            found += "\ufffd" if one == "\0" or "\ud800" <= one <= "\udfff" else one
+    return found
+
+
+class TestStorable:
+    @given(UNITS)
+    def test_each_character_that_cannot_be_stored_is_replaced(self, text: str) -> None:
+        storable = with_replacements(text)
+        assert storable == replaced(text)
+        assert is_storable(storable)
+        assert (storable is text) == is_storable(text)
+        nested = {text: [text, {"a": (text, 1, None)}]}
+        assert with_replacements(nested) == (
+            nested if is_storable(text) else {storable: [storable, {"a": [storable, 1, None]}]}
+        )
+
+    @given(UNITS)
+    def test_what_is_not_storable_is_refused_from_outside(self, text: str) -> None:
+        if is_storable(text):
+            require_json([text], "a")
+            text.encode()
+        else:
+            with pytest.raises(InvalidMessageError, match=r"^a\[0\]: has (U\+0000|a lone surrogate)"):
+                require_json([text], "a")
+
+    @given(UNITS, st.data())
+    def test_deltas_make_the_same_text(self, text: str, data: st.DataObject) -> None:
+        deltas, rest = StorableDeltas(), text
+        made = ""
+        while rest:
+            size = data.draw(st.integers(1, len(rest)))
+            made += deltas.take("") + deltas.take(rest[:size])
+            assert is_storable(made)
+            rest = rest[size:]
+        assert made + deltas.end() == replaced(text)
+        assert deltas.end() == ""

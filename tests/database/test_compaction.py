@@ -608,7 +608,7 @@ class TestFailures:
         assert (row.failures, row.error, row.retry_at, row.failed_at) == (0, "", None, None)
 
     @pytest.mark.django_db(transaction=True)
-    @pytest.mark.parametrize("text", ["", "  \n\t", "x" * 50_000, "a\x00b", "\ud800", None, 7])
+    @pytest.mark.parametrize("text", ["", "  \n\t", "x" * 50_000, None, 7])
     def test_what_is_no_summary_is_a_failure(self, text: Any) -> None:
         conversation = talk(6)
         self.fails(conversation, UnusableSummaryError, summarizer=lambda messages, previous: text, keep=0)

@@ -127,7 +127,7 @@ def test_events() -> None:
     assert sse({"type": "text-delta", "delta": "a\n\r\u2028天"}) == (
         'data: {"type":"text-delta","delta":"a\\n\\r\u2028天"}\n\n'.encode()
     )
-    # Two halves of an emoji, which a browser puts together.
+    # As JSON escapes what has no UTF-8.
     assert sse({"delta": "\ud83c"}) + sse({"delta": "\udf89"}) == (
         b'data: {"delta":"\\ud83c"}\n\ndata: {"delta":"\\udf89"}\n\n'
     )

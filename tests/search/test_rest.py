@@ -11,7 +11,7 @@ from django.contrib.admin.models import LogEntry
 from django.test import Client
 
 from chatmemory import AiMessage, SystemMessage, UserMessage
-from chatmemory.contrib.search import corpus, indexing, lists
+from chatmemory.contrib.search import corpus, indexing, lists, searching
 from chatmemory.models import Conversation
 from tests.rest.test_staff import signed_in
 from tests.support.api import url
@@ -119,6 +119,27 @@ class TestSearch:
         assert len({(each["conversation"], each["position"]) for each in hits}) == len(hits) == 21
         whole = found(api, "cat", order=order)
         assert hits == whole
+
+    @pytest.mark.parametrize("order", ["newest", "relevance"])
+    @pytest.mark.parametrize("query", ['"common common"', '-"common words" common'])
+    @pytest.mark.parametrize(("name", "most"), [("_MOST_CHECKED", 10), ("_MOST_CHECKED_CHARS", 200)])
+    def test_a_page_reads_so_many_messages_for_a_phrase(
+        self, api: Client, user: Any, monkeypatch: pytest.MonkeyPatch, order: str, query: str, name: str, most: int
+    ) -> None:
+        monkeypatch.setattr(searching, name, most)
+        conversation = ConversationFactory(owner=user, window="messages", limit=100)
+        texts = ["Common words are common."] * 40
+        texts[3] = texts[30] = "The common, common cold."
+        conversation.memory.add(*map(UserMessage, texts))
+        address, parameters = url(conversation, "search/"), {"q": query, "order": order, "page_size": "50"}
+        pages: list[list[int]] = []
+        while address:
+            answer = api.get(address, parameters).json()
+            pages.append(places(answer["results"]))
+            address, parameters = answer["next"], {}
+        assert sorted(position for page in pages for position in page) == [3, 30]
+        assert len(pages) > 3
+        assert [] in pages
 
     def test_a_page_has_at_most_fifty(self, api: Client, user: Any) -> None:
         ConversationFactory(owner=user, limit=100).memory.add(*[UserMessage("A cat")] * 60)

@@ -133,12 +133,12 @@ def places(hits: list[Hit]) -> list[tuple[Any, int]]:
 def find_all(chosen: Any, text: str, size: int, **options: Any) -> list[Hit]:
     """Return the hits of all pages."""
     found: list[Hit] = []
-    after = ""
-    while page := search(chosen, text, limit=size, after=after, **options):
+    page = search(chosen, text, limit=size, **options)
+    while page.next:
         assert len(page) <= size
         found += page
-        after = page[-1].cursor
-    return found
+        page = search(chosen, text, limit=size, after=page.next, **options)
+    return found + page
 
 
 @pytest.mark.slow

@@ -140,14 +140,12 @@ class RandomTurn:
                 self._send(say(piece))
 
     def _pieces(self, text: str) -> list[str]:
-        """The text in pieces, at times with the halves of an emoji in two of them."""
-        units = [text.encode("utf-16-le")[at : at + 2] for at in range(0, 2 * len(text.encode("utf-16-le")) // 2, 2)]
-        pieces: list[bytes] = [b""]
-        for unit in units:
+        pieces = [""]
+        for character in text:
             if self.random.random() < 0.3:
-                pieces.append(b"")
-            pieces[-1] += unit
-        return [piece.decode("utf-16-le", "surrogatepass") for piece in pieces]
+                pieces.append("")
+            pieces[-1] += character
+        return pieces
 
     def _text(self) -> str:
         return "".join(self.random.choices(_WORDS, k=self.random.randrange(6)))

@@ -109,7 +109,9 @@ class AnthropicServer(ProtocolServer):
 def _bytes(event: Event | bytes) -> bytes:
     if isinstance(event, bytes):
         return event
-    return f"event: {event['type']}\ndata: {json.dumps(event, ensure_ascii=False)}\n\n".encode()
+    return f"event: {event['type']}\ndata: {json.dumps(event, ensure_ascii=False)}\n\n".encode(
+        "utf-8", "backslashreplace"
+    )
 
 
 @pytest.fixture

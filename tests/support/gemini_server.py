@@ -71,7 +71,7 @@ class GeminiServer(ProtocolServer):
 
 
 def _event(chunk: Chunk) -> bytes:
-    return f"data: {json.dumps(chunk, ensure_ascii=False)}\r\n\r\n".encode()
+    return f"data: {json.dumps(chunk, ensure_ascii=False)}\r\n\r\n".encode("utf-8", "backslashreplace")
 
 
 @pytest.fixture

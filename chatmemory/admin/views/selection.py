@@ -321,7 +321,7 @@ def in_format(
     if format.write_each is None:
         raise Http404
     try:
-        text = history_text(conversation, format.write_each)
+        text = history_text(conversation, format)
     except NotExportableError as error:
         context = {"row": error.row, "problem": error.problem}
         response = conversation_page(model_admin, request, conversation, "export_refused", _("Export"), **context)

@@ -158,7 +158,7 @@ class HitSerializer(serializers.Serializer[Hit]):
 
 
 class HitPageSerializer(serializers.Serializer[Any]):
-    """One page."""
+    """One page. With a phrase it may have fewer results than asked for, or none, and there is a next page."""
 
     results = HitSerializer(many=True)
     next = serializers.URLField(allow_null=True)
@@ -173,7 +173,8 @@ class SearchViewSet(ChatMemoryViewSet):
     def search(self, request: Request, **kwargs: Any) -> Response:
         """Search your conversations.
 
-        In pages. A word matches whole words of any case; accents make no difference.
+        In pages. A word matches whole words of any case; accents make no difference. For a phrase, a page reads at most
+        2,000 messages with all words, so a page without results may have a next one.
         """
         answer = self._found_in(self.conversations())
         record_read(request, is_search=True)
@@ -224,13 +225,13 @@ class SearchViewSet(ChatMemoryViewSet):
                 "a search covers at most %(most)s conversations; search one conversation, or those of one owner",
                 most=MOST_CONVERSATIONS,
             ) from error
-        more = len(hits) > size
+        after = hits[size - 1].cursor if len(hits) > size else hits.next
         serializer = HitSerializer()
         address = self.request.build_absolute_uri()
         return Response(
             {
                 "results": [serializer.to_representation(hit) for hit in hits[:size]],
-                "next": replace_query_param(address, "cursor", hits[size - 1].cursor) if more else None,
+                "next": replace_query_param(address, "cursor", after) if after else None,
             }
         )
 

@@ -44,6 +44,9 @@ MOST_HITS = 100
 
 _ATTEMPTS = 10
 _CHECKED_AT_ONCE = 100
+_MOST_CHECKED, _MOST_CHECKED_CHARS = 2_000, 2_000_000
+"""A page reads at most so many messages, and characters, to look for a phrase."""
+
 _MOST_READ = 500
 
 T = TypeVar("T")
@@ -83,6 +86,16 @@ class Hit:
     """Pass it as ``after`` to get the hits after this one."""
 
 
+class Hits(list[Hit]):
+    """A page of hits."""
+
+    next: str = ""
+    """Pass it as ``after`` to get the page after this one; empty if there is none.
+
+    If the query has a phrase, a page may have fewer hits than asked for, or none, and there are more.
+    """
+
+
 def search(
     conversations: QuerySet[Conversation],
     text: str,
@@ -97,15 +110,17 @@ def search(
     evicted: bool | None = None,
     missing_from: Conversation | None = None,
     current: bool = False,
-) -> list[Hit]:
+) -> Hits:
     """Return the messages of some conversations that match a query.
+
+    The index does not know phrases, so the messages with their words are read: in one call at most 2,000 of them.
 
     Args:
         conversations: the conversations, with their database. Nothing else has an influence on the result.
         text: words, ``"a phrase"`` and ``-excluded`` words.
         order: ``"newest"``: messages with all words, the newest first. ``"relevance"``: the best first.
         limit: the maximum number of hits, at most ``MOST_HITS``.
-        after: the ``cursor`` of the last hit of the page before.
+        after: ``next`` of the page before, or the ``cursor`` of its last hit.
         prefix: whether the last word is a prefix, because it is still being typed.
         since, until: find messages that were said at or after, and before, a time.
         types: find only messages of these types, such as ``"USER"``.
@@ -130,7 +145,7 @@ def search(
             raise ValueError(f"types must be among {', '.join(TYPE_NUMBERS)}, but one is: {name!r}")
     query = parse(text, prefix=prefix)
     if query.is_empty:
-        return []
+        return Hits()
     wanted = _Filters(since, until, types, evicted, missing_from, current)
     return with_corpus(
         conversations, lambda corpus: _SEARCHES[order](corpus, query, wanted, after).hits(conversations, limit)
@@ -255,22 +270,26 @@ class _Search(ABC):
     def best(self, most: int, after: str) -> list[tuple[int, str, int | None]]:
         """Return the best documents behind a cursor: each with its cursor and its score."""
 
-    def hits(self, conversations: QuerySet[Conversation], limit: int) -> list[Hit]:
+    def hits(self, conversations: QuerySet[Conversation], limit: int) -> Hits:
         """Return the hits of a page."""
-        found: list[Hit] = []
-        after = self.after
-        while len(found) < limit:
+        found = Hits()
+        after, checked, chars = self.after, 0, 0
+        while True:
             wanted = _CHECKED_AT_ONCE if self.is_checked else limit
             documents = self.best(wanted, after)
             rows = self._rows(conversations, [document for document, _, _ in documents])
-            for document, cursor, score in documents:
-                after = cursor
-                row = rows.get(document)
-                if row is not None and len(found) < limit and self._fits(row.text):
-                    found.append(self._hit(row, cursor, score))
+            for document, after, score in documents:
+                if (row := rows.get(document)) is None:
+                    continue
+                if self.is_checked:
+                    checked, chars = checked + 1, chars + len(row.text)
+                if self._fits(row.text):
+                    found.append(self._hit(row, after, score))
+                if len(found) == limit or checked >= _MOST_CHECKED or chars >= _MOST_CHECKED_CHARS:
+                    found.next = after
+                    return found
             if len(documents) < wanted:
-                break
-        return found
+                return found
 
     def _rows(
         self, conversations: QuerySet[Conversation], documents: list[int], fields: Collection[str] | None = None

@@ -24,7 +24,7 @@ from chatmemory.core.asynchronous import for_seconds, in_new_thread_for_seconds
 from chatmemory.core.entries import Entry, EvictionReason
 from chatmemory.core.eviction import Retained
 from chatmemory.core.exceptions import InvalidValueError, SummarizerTimeoutError, UnusableSummaryError
-from chatmemory.core.json_text import dumps
+from chatmemory.core.json_text import dumps, with_replacements
 from chatmemory.core.messages import ChatMessageType
 from chatmemory.core.summaries import SUMMARISED, Summarizer, check_summary, first_kept, summary_message
 from chatmemory.core.window import Window, WindowKind
@@ -150,7 +150,7 @@ def _note(own: Lease, conversation: Conversation, plan: CompactionPlan, error: E
 
 
 def _text_of(summarizer: Summarizer, plan: CompactionPlan) -> str:
-    """Return the summary that ``summarizer`` writes.
+    """Return the summary that ``summarizer`` writes, with a text that databases can store.
 
     Raises:
         SummarizerTimeoutError: it does not end in time. An async one is cancelled; a sync one goes on in its thread.
@@ -165,7 +165,7 @@ def _text_of(summarizer: Summarizer, plan: CompactionPlan) -> str:
     ended = in_time(write, seconds)
     if ended is None:
         raise SummarizerTimeoutError(seconds)
-    return ended[0]  # type: ignore[no-any-return]
+    return with_replacements(ended[0])  # type: ignore[no-any-return]
 
 
 _EVICTED_FOR_ROOM = Q(eviction_reason__in=EVICTED) & COVERABLE
@@ -256,8 +256,7 @@ def error_text(error: BaseException) -> str:
         said = str(error)
     except Exception:  # str() of a package's exception may fail, and the failure must still count
         said = "without a text"
-    text = f"{type(error).__name__}: {said}".replace("\x00", "")
-    return text.encode("utf-8", "backslashreplace").decode()[:LONGEST_ERROR]
+    return with_replacements(f"{type(error).__name__}: {said}")[:LONGEST_ERROR]
 
 
 class Lease:

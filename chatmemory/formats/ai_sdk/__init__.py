@@ -32,7 +32,7 @@ Source: ``uiMessageChunkSchema``, ``validateUIMessages`` and ``readUIMessageStre
 
 from chatmemory.formats import MessageFormat, schemas
 from chatmemory.formats.ai_sdk.reader import from_ai_sdk
-from chatmemory.formats.ai_sdk.writer import each_to_ai_sdk, plain_to_ai_sdk, to_ai_sdk
+from chatmemory.formats.ai_sdk.writer import each_to_ai_sdk, history_to_ai_sdk, plain_to_ai_sdk, to_ai_sdk
 
 __all__ = ["each_to_ai_sdk", "from_ai_sdk", "plain_to_ai_sdk", "to_ai_sdk"]
 
@@ -41,6 +41,7 @@ FORMAT = MessageFormat(
     # Not the format of an API either, but that of pages.
     write=to_ai_sdk,
     write_each=each_to_ai_sdk,
+    write_history=history_to_ai_sdk,
     read=from_ai_sdk,
     schemas=schemas.AI_SDK,
 )

@@ -48,7 +48,7 @@ def sse(chunk: Chunk) -> bytes:
         text = _ENCODER.encode(chunk)
     except (TypeError, ValueError):  # attributes may have what only our writer of JSON knows
         text = dumps(chunk)
-    # Half of a surrogate pair becomes JSON's escape of it: the other half may be in the next delta.
+    # Arguments and results that are JSON may escape a lone surrogate, which the page gets escaped, too.
     return f"data: {text}\n\n".encode("utf-8", "backslashreplace")
 
 
@@ -139,7 +139,7 @@ class UIMessageStream:
                 chunks += self._open(kind)
             elif index < len(self._sent) - 1 or not self._is_open:
                 continue
-            sent = _joined(self._sent[index][1])
+            sent = "".join(self._sent[index][1])
             if len(sent) < len(text):
                 chunks.append({"type": f"{kind}-delta", "id": self._part_id(kind), "delta": text[len(sent) :]})
             chunks += self._close()
@@ -202,7 +202,7 @@ class UIMessageStream:
         if len(self._sent) > len(whole):
             return False
         for index, ((kind, deltas), (wanted, text)) in enumerate(zip(self._sent, whole, strict=False)):
-            sent = _joined(deltas)
+            sent = "".join(deltas)
             may_go_on = self._is_open and index == len(self._sent) - 1
             if kind != wanted or not (text.startswith(sent) if may_go_on else text == sent):
                 return False
@@ -232,11 +232,6 @@ def _usage(usage: Usage) -> dict[str, Any]:
 
 def _known(**counts: int | None) -> dict[str, Any]:
     return {name: count for name, count in counts.items() if count is not None}
-
-
-def _joined(deltas: list[str]) -> str:
-    """Return the text that deltas make in a browser, where two halves of a surrogate pair become one character."""
-    return "".join(deltas).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
 def _tool(event: str, id: str, rest: dict[str, Any], **fields: Any) -> Chunk:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from chatmemory.core.arguments import tuple_of
@@ -74,7 +74,16 @@ def each_to_ai_sdk(messages: Iterable[ChatMessage], *, ids: Sequence[str] | None
         TypeError: something is no message.
     """
     given: tuple[ChatMessage, ...] = tuple_of(ChatMessage, messages, "messages")
-    return [{**to_ai_sdk([message])[0], "id": name} for message, name in zip(given, _names(given, ids), strict=True)]
+    return [_alone(message, name) for message, name in zip(given, _names(given, ids), strict=True)]
+
+
+def history_to_ai_sdk(read: Callable[[], Iterable[ChatMessage]]) -> Iterator[dict[str, Any]]:
+    """Yield what ``each_to_ai_sdk(read())`` returns."""
+    return (_alone(message, str(index)) for index, message in enumerate(read()))
+
+
+def _alone(message: ChatMessage, id: str) -> dict[str, Any]:
+    return {**to_ai_sdk([message])[0], "id": id}
 
 
 def _names(messages: Sequence[ChatMessage], ids: Sequence[str] | None) -> Sequence[str]:

@@ -29,6 +29,7 @@ from rest_framework.throttling import BaseThrottle
 from chatmemory import staff
 from chatmemory.conf import setting
 from chatmemory.core.exceptions import InvalidMessageError
+from chatmemory.core.json_text import is_storable
 from chatmemory.database.change import Change
 from chatmemory.database.reading import request_bound
 from chatmemory.formats.registry import message_format
@@ -198,7 +199,7 @@ class ChatMemoryViewSet(ProblemView, viewsets.GenericViewSet[Any]):
                 )
             if len(values) > 1:
                 raise invalid(name, "is given more than once; give it once", code="repeated")
-            if "\x00" in values[0]:
+            if not is_storable(values[0]):
                 raise invalid(name, "has U+0000; take it out", code="invalid_characters")
         self.format_name = asked_format(request, self.renderer_classes, whole_memory=self.call.whole_memory)
         self.message_format = message_format(self.format_name)

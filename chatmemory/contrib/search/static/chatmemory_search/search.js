@@ -142,11 +142,14 @@ class Search {
     this.#append(page.results);
   }
 
-  /** Return a page of results; nothing if another search came meanwhile, or if it failed. */
+  /** Return the next page with results, or the last one; nothing if another search came meanwhile, or if it failed. */
   async #read(path) {
     const { signal } = this.#request;
     try {
-      const page = await this.panel.api.call("GET", path, { signal });
+      let page = await this.panel.api.call("GET", path, { signal });
+      while (!page.results.length && page.next && !signal.aborted) {
+        page = await this.panel.api.call("GET", page.next, { signal });
+      }
       return signal.aborted ? null : page;
     } catch (error) {
       if (error.name !== "AbortError") this.panel.showError(error, () => this.#search());
