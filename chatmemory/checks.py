@@ -378,7 +378,7 @@ def _templates_with_chats() -> Iterator[Path]:
     """Yield the files of templates that use the tags of the chat."""
     for engine in engines.all():
         for folder in (*engine.dirs, *get_app_template_dirs(engine.app_dirname or "templates")):
-            for file in sorted(Path(folder).rglob("*.*")):
+            for file in sorted(Path(str(folder)).rglob("*.*")):
                 if file.is_file() and _CHAT_TAG.search(file.read_bytes()):
                     yield file
 

@@ -202,7 +202,7 @@ class ConversationAdmin(Erasing):
         return found
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Conversation]:
-        rows = staff.reachable(request.user, super().get_queryset(request)).defer("metadata")
+        rows: QuerySet[Conversation] = staff.reachable(request.user, super().get_queryset(request)).defer("metadata")
         return rows.annotate(is_visible=Value(True))  # permissions need not ask again
 
     def get_urls(self) -> list[URLPattern]:

@@ -33,8 +33,8 @@ def bundle(node_modules: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 @pytest.fixture(scope="module")
 def bundle_of_readme(node_modules: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The script of a page with the component that README.md shows."""
-    [component] = re.findall(r"^```jsx\n(.*?)^```$", (ROOT / "README.md").read_text("utf-8"), re.M | re.S)
+    """The script of a page with the component that docs/react.md shows."""
+    [component] = re.findall(r"^```jsx\n(.*?)^```$", (ROOT / "docs/react.md").read_text("utf-8"), re.M | re.S)
     folder = tmp_path_factory.mktemp("readme")
     (folder / "chat.jsx").write_text(component, "utf-8")
     (folder / "page.jsx").write_text(
@@ -93,7 +93,7 @@ def open_chat(
     wait_until_alone()
 
 
-def test_the_component_of_the_readme_does_what_users_of_the_ai_sdk_expect(
+def test_the_component_of_the_docs_does_what_users_of_the_ai_sdk_expect(
     bundle_of_readme: Path,
     conversation: Conversation,
     gate: Path,
@@ -141,7 +141,7 @@ def test_the_component_of_the_readme_does_what_users_of_the_ai_sdk_expect(
     wait_until_alone()
 
 
-def test_the_component_of_the_readme_gives_no_second_answer_after_lost_connections(
+def test_the_component_of_the_docs_gives_no_second_answer_after_lost_connections(
     bundle_of_readme: Path,
     conversation: Conversation,
     gate: Path,

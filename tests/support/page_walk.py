@@ -32,7 +32,6 @@ NOT_PERFORMED: dict[str, dict[str, str]] = {
     "README.md": {
         'pip install -e ".[assistant]" && python manage.py demo': "tests/demo runs the demo",
         'pip install -e ".[test]" && pytest': "it is the command that runs this",
-        "import { useChat }": "tests/ai_sdk/test_use_chat_browser.py runs it",
     },
     "docs/chat.md": {
         'document.addEventListener("chatmemory:ready"': _SNIPPET,
@@ -47,6 +46,7 @@ NOT_PERFORMED: dict[str, dict[str, str]] = {
         "BEGIN;": "tests/support/partitions.py runs it on PostgreSQL",
         "python manage.py migrate": f"it needs servers with Citus; {_PARSED}",
     },
+    "docs/react.md": {"import { useChat }": "tests/ai_sdk/test_use_chat_browser.py runs it"},
     "docs/rest.md": {
         "const messageRepository = ": "tests/ai_sdk/test_assistant_ui.py runs it",
         "const csrfToken = ": _SNIPPET,
