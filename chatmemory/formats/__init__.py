@@ -17,7 +17,7 @@ from chatmemory.core.messages import ChatMessage
 if TYPE_CHECKING:
     from chatmemory.formats.validity import Repair
 
-__all__ = ["CannotExpressError", "MessageFormat", "UnsupportedContentError", "naming", "naming_message"]
+__all__ = ["CannotExpressError", "MessageFormat", "UnsupportedContentError", "naming_message"]
 
 
 class UnsupportedContentError(CodedError, ValueError):
@@ -46,19 +46,12 @@ class CannotExpressError(CodedError):
 
 
 @contextmanager
-def naming_message(messages: Sequence[ChatMessage], index: int) -> Iterator[None]:
+def naming_message(messages: Sequence[ChatMessage] | Mapping[int, ChatMessage], index: int) -> Iterator[None]:
     """Raise an ``UnsupportedContentError``, which names the message, for a ``CannotExpressError``."""
-    with naming(index, messages[index]):
-        yield
-
-
-@contextmanager
-def naming(index: int, message: ChatMessage) -> Iterator[None]:
-    """Do the same as ``naming_message`` for one message."""
     try:
         yield
     except CannotExpressError as error:
-        raise UnsupportedContentError(error, index, message) from None
+        raise UnsupportedContentError(error, index, messages[index]) from None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -47,7 +47,7 @@ from chatmemory.core.messages import (
     UserMessage,
 )
 from chatmemory.core.serialization import Fields, expected
-from chatmemory.formats import CannotExpressError, MessageFormat, naming, naming_message, schemas
+from chatmemory.formats import CannotExpressError, MessageFormat, naming_message, schemas
 from chatmemory.formats.kept_parts import with_tool_names
 from chatmemory.formats.media import (
     OPENAI_DETAILS,
@@ -302,7 +302,7 @@ def _history_to_openai(read: Callable[[], Iterable[ChatMessage]]) -> Iterator[di
     """Yield what ``to_openai(read(), repair=False)`` returns."""
     calls = _call_ids(read())
     for index, message in enumerate(read()):
-        with naming(index, message):
+        with naming_message({index: message}, index):
             value = _write_message(message, calls, record=True, extras=True)
         yield value
 

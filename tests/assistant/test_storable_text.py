@@ -21,7 +21,7 @@ from tests.support.assistant_models import ScriptedModel, calling
 from tests.support.assistants import Speaker, choose
 from tests.support.factories import ConversationFactory
 from tests.support.turns import ask, chunks_of, message_of, said, stream
-from tests.support.window_cases import examples, fewer_on_servers
+from tests.support.window_cases import examples
 
 # Of single UTF-16 units, so that pairs are whole, cut or reversed.
 TEXTS = st.text(st.sampled_from("a \n\0\ud83c\udf75\ufffd🍵"), max_size=8)
@@ -55,7 +55,7 @@ def saying(deltas: Sequence[str | Thinking]) -> ChatModel:
 @given(text=TEXTS.filter(lambda text: text.strip(" \n")), cuts=CUTS, thought=TEXTS, thought_cuts=CUTS)
 @example("tea \ud83c\udf75", [5], "", [])
 @example("a\ud83c", [], "b\ud83c", [])
-@examples(fewer_on_servers(25))
+@examples(25)
 def test_what_is_shown_is_what_is_stored(
     api: Client, conversation: Conversation, text: str, cuts: list[int], thought: str, thought_cuts: list[int]
 ) -> None:
