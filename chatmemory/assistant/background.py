@@ -144,16 +144,17 @@ class BackgroundTasks:
             self._waiting.add((kind, key))
             self._left += 1
         # A database router, for example, may read from the context whose conversation it is.
-        if not _threads.add(for_new_thread(partial(self._do, kind, key, lease), lease.context)):
+        work = for_new_thread(partial(kind.do, lease), lease.context)
+        if not _threads.add(partial(self._do, kind, key, lease, work)):
             with self._changed:
                 self._waiting.discard((kind, key))
             self._end()
 
-    def _do(self, kind: BackgroundTask, key: Hashable, lease: Lease) -> None:
+    def _do(self, kind: BackgroundTask, key: Hashable, lease: Lease, work: Callable[[], None]) -> None:
         with self._changed:
             self._waiting.discard((kind, key))  # from here on, what a further turn adds may need more
         try:
-            kind.do(lease)
+            work()
         except BaseException:  # tiktoken and other packages have exceptions that are no Exception
             kind.note_failure(lease)
         finally:

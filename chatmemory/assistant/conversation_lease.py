@@ -78,6 +78,8 @@ class ConversationLease(Lease):
         self._key = self._target().key
         self._number = 0
         """The number of this turn; 0 while it is not held."""
+        self._taken: Any = None
+        """The primary key of the row, once it is taken: a memory ID may be another row for each tenant."""
         self._held_since = -float("inf")
         """The moment of this process's clock at which the turn was last taken or renewed."""
         self._has_rested = False
@@ -101,7 +103,7 @@ class ConversationLease(Lease):
         row = self._row()
         is_free = row.filter(Q(turn_until__isnull=True) | Q(turn_until__lte=UtcNow()))
 
-        taken: tuple[Any, ...] = ()  # the number and the end
+        taken: tuple[Any, ...] = ()  # the row, the number and the end
 
         def take() -> int:
             nonlocal taken
@@ -111,13 +113,13 @@ class ConversationLease(Lease):
             with transaction.atomic(using=self._key.database, durable=True):
                 if not is_free.update(turn=F("turn") + 2 - F("turn") % 2, turn_until=self._end(self.timeout)):
                     return 0
-                taken = row.values_list("turn", "turn_until").get()
-            return int(taken[0])
+                taken = row.values_list("pk", "turn", "turn_until").get()
+            return int(taken[1])
 
         def has_taken() -> bool:
             with transaction.atomic(using=self._key.database):
                 # Under the lock, because the commit may still go on.
-                return row.select_for_update().values_list("turn", "turn_until").first() == taken
+                return row.select_for_update().values_list("pk", "turn", "turn_until").first() == taken
 
         try:
             try:
@@ -126,7 +128,7 @@ class ConversationLease(Lease):
                 # If the connection broke during the commit, nobody else would release what was taken.
                 if not (taken and retry(self._key.database, has_taken)):
                     raise
-                self._number = int(taken[0])
+                self._number = int(taken[1])
         except RuntimeError as error:
             if not connections[self._key.database].in_atomic_block:
                 raise
@@ -139,6 +141,7 @@ class ConversationLease(Lease):
         if not self._number and not row.exists():
             self._target().change(lambda change: None)  # makes the row, if that is allowed
         if self._number:
+            self._taken = taken[0]
             _held.add(self)
         return bool(self._number)
 
@@ -182,7 +185,8 @@ class ConversationLease(Lease):
             close_if_dead(connection)
 
     def interrupt(self) -> None:
-        for held in _held.like(self):
+        database, key = self._key.database, self._row().values_list("pk", flat=True).first()
+        for held in _held.of(database, key):
             held.keep()
         row = self._row().filter(turn_until__isnull=False)
         number = row.values_list("turn", flat=True).first()
@@ -530,10 +534,10 @@ class _Held:
         with self._lock:
             self._leases.discard(lease)
 
-    def like(self, other: ConversationLease) -> list[ConversationLease]:
-        """Return those of the conversation of another lease."""
+    def of(self, database: str, key: Any) -> list[ConversationLease]:
+        """Return those of the conversation with a primary key."""
         with self._lock:
-            return [lease for lease in self._leases if lease._key == other._key]
+            return [lease for lease in self._leases if (lease._key.database, lease._taken) == (database, key)]
 
 
 _held = _Held()

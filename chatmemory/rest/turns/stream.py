@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import aclosing, closing, contextmanager
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -150,10 +150,11 @@ class _Delivery:
         self._has_reader, self._has_ended = True, False
         self._queue = self._queue_type()  # of events, and None at the end
         if answer.turn is None:
-            with self._writing() as put:
-                put(stream.tell(answer))
+            with self._writing():
+                self._put(stream.tell(answer))
         elif here:
-            self._run(answer.turn)
+            with self._writing():
+                self._run(answer.turn)
         else:
             try:
                 self._start(answer.turn)
@@ -171,34 +172,32 @@ class _Delivery:
         raise NotImplementedError
 
     def _run(self, turn: Turn) -> None:
-        with self._writing() as put:
-            put(self._stream.begin(turn.added, self._answer.rows))
+        with override(self._stream.language):
+            self._put(self._stream.begin(turn.added, self._answer.rows))
             with closing(turn.events()) as events:
                 for event in events:
-                    put(self._stream.event(event))
+                    self._put(self._stream.event(event))
 
     async def _arun(self, turn: Turn) -> None:
-        """Async version of ``_run``."""
-        with self._writing() as put:
-            put(self._stream.begin(turn.added, self._answer.rows))
+        """Run the turn in a task, and write its end."""
+        with self._writing(), override(self._stream.language):
+            self._put(self._stream.begin(turn.added, self._answer.rows))
             async with aclosing(turn.aevents()) as events:
                 async for event in events:
-                    put(self._stream.event(event))
+                    self._put(self._stream.event(event))
+
+    def _put(self, event: bytes) -> None:
+        if self._has_reader and event:
+            self._queue.put_nowait(event)
 
     @contextmanager
-    def _writing(self) -> Iterator[Callable[[bytes], None]]:
-        """Write what is put, and the end, which an error of the turn makes as well."""
-
-        def put(event: bytes) -> None:
-            if self._has_reader and event:
-                self._queue.put_nowait(event)
-
+    def _writing(self) -> Iterator[None]:
+        """Write the end, which an error of the turn makes as well."""
         try:
-            with override(self._stream.language):
-                yield put
-            put(self._stream.end())
+            yield
+            self._put(self._stream.end())
         except Exception as error:
-            put(self._stream.end(error))
+            self._put(self._stream.end(error))
         finally:
             self._has_ended = True
             self._queue.put_nowait(None)
@@ -210,8 +209,14 @@ class ThreadDelivery(_Delivery):
     _queue_type = SimpleQueue
 
     def _start(self, turn: Turn) -> None:
+        work = for_new_thread(partial(self._run, turn))
+
+        def run() -> None:
+            with self._writing():  # also if the context of the thread fails
+                work()
+
         # Not a daemon: a process that ends in order lets the model finish.
-        threading.Thread(target=for_new_thread(partial(self._run, turn)), name="chatmemory-turn").start()
+        threading.Thread(target=run, name="chatmemory-turn").start()
 
     def __iter__(self) -> Iterator[bytes]:
         give_back()  # here, because middleware may use the database after the view
