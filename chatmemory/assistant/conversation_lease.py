@@ -126,7 +126,7 @@ class ConversationLease(Lease):
                 self._number = retry(self._key.database, take)
             except Error:
                 # If the connection broke during the commit, nobody else would release what was taken.
-                if not (taken and retry(self._key.database, has_taken)):
+                if not taken or not retry(self._key.database, has_taken):
                     raise
                 self._number = int(taken[1])
         except RuntimeError as error:
