@@ -269,6 +269,10 @@ def _wrong_paths() -> Iterator[CheckMessage]:
     if path is not None:
         hint = "Set it to the dotted path of a function that takes a user and returns a queryset of conversations."
         yield from _wrong_path("E022", "['STAFF_CONVERSATIONS']", path, hint, "a function")
+    path = setting("THREAD_CONTEXT")
+    if path is not None:
+        hint = "Set it to the dotted path of a function that returns a function that returns a context manager."
+        yield from _wrong_path("E045", "['THREAD_CONTEXT']", path, hint, "a function")
     path = setting("SUMMARIZER")
     if path is not None:
         hint = "Set it to the dotted path of a function that takes messages and the summary before them."

@@ -24,6 +24,9 @@ DEFAULTS: dict[str, Any] = {
     # The dotted path of the Assistant that answers over HTTP, or of a function of the request that returns one (None:
     # nobody answers).
     "ASSISTANT": None,
+    # The dotted path of a function that is called in the thread of a request, and returns a function that returns a
+    # context manager for each thread in which the work of the request goes on (None: the context variables are enough).
+    "THREAD_CONTEXT": None,
     # The encoding for models that tiktoken does not know: "o200k_base" or "cl100k_base".
     "FALLBACK_ENCODING": "o200k_base",
     # True corrects the room of windows of tokens by the input tokens that the models' servers report.

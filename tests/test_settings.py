@@ -96,6 +96,9 @@ def test_defaults_are_fine(settings: Any) -> None:
         ({"ASSISTANT": len}, "E032"),
         ({"ASSISTANT": "nobody"}, "E032"),
         ({"ASSISTANT": "tests.support.tenants.not_callable"}, "E032"),
+        ({"THREAD_CONTEXT": len}, "E045"),
+        ({"THREAD_CONTEXT": "nobody.knows"}, "E045"),
+        ({"THREAD_CONTEXT": "tests.support.tenants.not_callable"}, "E045"),
     ],
     ids=str,
 )

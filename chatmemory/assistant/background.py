@@ -8,10 +8,10 @@ import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
-from contextvars import copy_context
 from functools import partial
 
 from chatmemory.assistant.lease import Lease
+from chatmemory.core.asynchronous import for_new_thread, release
 from chatmemory.core.summaries import Summarizer
 
 _logger = logging.getLogger("chatmemory.assistant")
@@ -133,6 +133,7 @@ class BackgroundTasks:
 
     def wait(self, timeout: float | None) -> bool:
         """Wait until all work is done or has failed, and return whether that is so."""
+        release()
         with self._changed:
             return self._changed.wait_for(lambda: not self._left, timeout)
 
@@ -143,16 +144,17 @@ class BackgroundTasks:
             self._waiting.add((kind, key))
             self._left += 1
         # A database router, for example, may read from the context whose conversation it is.
-        if not _threads.add(partial(copy_context().run, self._do, kind, key, lease)):
+        work = for_new_thread(partial(kind.do, lease), lease.context)
+        if not _threads.add(partial(self._do, kind, key, lease, work)):
             with self._changed:
                 self._waiting.discard((kind, key))
             self._end()
 
-    def _do(self, kind: BackgroundTask, key: Hashable, lease: Lease) -> None:
+    def _do(self, kind: BackgroundTask, key: Hashable, lease: Lease, work: Callable[[], None]) -> None:
         with self._changed:
             self._waiting.discard((kind, key))  # from here on, what a further turn adds may need more
         try:
-            kind.do(lease)
+            work()
         except BaseException:  # tiktoken and other packages have exceptions that are no Exception
             kind.note_failure(lease)
         finally:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from chatmemory.assistant.errors import ContextTooLongError, TurnLostError
 from chatmemory.assistant.model import Answered, ChatModel, name_of, usage_told_by
-from chatmemory.core.asynchronous import run_to_the_end
+from chatmemory.core.asynchronous import release, run_to_the_end
 from chatmemory.core.exceptions import gettext_noop as _
 from chatmemory.core.summaries import SUMMARISED
 from chatmemory.core.usage import Usage
@@ -63,6 +63,7 @@ class Call:
     def __enter__(self) -> Self:
         if _has_receivers("model_calling"):
             self._announce()
+        self._release()
         self._begun = time.monotonic()
         return self
 
@@ -119,8 +120,16 @@ class Call:
     def _announce(self) -> None:
         from chatmemory.signals import model_calling
 
-        model_calling.send(_sender(), **self._named())
-        if self._lease is not None:
+        try:
+            model_calling.send(_sender(), **self._named())
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        """Release the connections of this thread, which receivers, and what comes before the call, have used."""
+        if self._lease is None:
+            release()
+        else:
             self._lease.rest()
 
     def _named(self) -> dict[str, Any]:
@@ -149,7 +158,8 @@ class Call:
 
 
 def _is_interruption(error: BaseException) -> bool:
-    return isinstance(error, TurnLostError) or not isinstance(error, Exception)
+    is_over = (TurnLostError, getattr(_sender(), "DoesNotExist", TurnLostError))  # the conversation has been erased
+    return isinstance(error, is_over) or not isinstance(error, Exception)
 
 
 def _has_receivers(signal: str) -> bool:

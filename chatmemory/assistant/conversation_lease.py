@@ -6,14 +6,15 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from functools import cache
 from typing import Any
 from weakref import WeakSet
 
-from django.db import connections, transaction
+from django.db import Error, connections, transaction
 from django.db.models import F, Q, QuerySet
 
 from chatmemory.assistant.calls import tokens_that_fit
@@ -24,6 +25,7 @@ from chatmemory.assistant.tool_arguments import ToolContext
 from chatmemory.capabilities import Recalled, hooks
 from chatmemory.compaction import compact_due
 from chatmemory.conf import setting
+from chatmemory.core.asynchronous import thread_context
 from chatmemory.core.entries import MemoryMessages
 from chatmemory.core.exceptions import PinnedTooMuchError
 from chatmemory.core.memory import ChatMemory, WindowChatMemory
@@ -76,6 +78,8 @@ class ConversationLease(Lease):
         self._key = self._target().key
         self._number = 0
         """The number of this turn; 0 while it is not held."""
+        self._taken: Any = None
+        """The primary key of the row, once it is taken: a memory ID may be another row for each tenant."""
         self._held_since = -float("inf")
         """The moment of this process's clock at which the turn was last taken or renewed."""
         self._has_rested = False
@@ -95,19 +99,36 @@ class ConversationLease(Lease):
         return None
 
     def try_take(self) -> bool:
+        self.context = thread_context()
         row = self._row()
         is_free = row.filter(Q(turn_until__isnull=True) | Q(turn_until__lte=UtcNow()))
 
+        taken: tuple[Any, ...] = ()  # the row, the number and the end
+
         def take() -> int:
+            nonlocal taken
+            taken = ()
             self._held_since = time.monotonic()
             # A transaction of the caller's would hide this from others, and hold the row while the model thinks.
             with transaction.atomic(using=self._key.database, durable=True):
                 if not is_free.update(turn=F("turn") + 2 - F("turn") % 2, turn_until=self._end(self.timeout)):
                     return 0
-                return row.values_list("turn", flat=True).get()
+                taken = row.values_list("pk", "turn", "turn_until").get()
+            return int(taken[1])
+
+        def has_taken() -> bool:
+            with transaction.atomic(using=self._key.database):
+                # Under the lock, because the commit may still go on.
+                return row.select_for_update().values_list("pk", "turn", "turn_until").first() == taken
 
         try:
-            self._number = retry(self._key.database, take)
+            try:
+                self._number = retry(self._key.database, take)
+            except Error:
+                # If the connection broke during the commit, nobody else would release what was taken.
+                if not taken or not retry(self._key.database, has_taken):
+                    raise
+                self._number = int(taken[1])
         except RuntimeError as error:
             if not connections[self._key.database].in_atomic_block:
                 raise
@@ -120,6 +141,7 @@ class ConversationLease(Lease):
         if not self._number and not row.exists():
             self._target().change(lambda change: None)  # makes the row, if that is allowed
         if self._number:
+            self._taken = taken[0]
             _held.add(self)
         return bool(self._number)
 
@@ -163,7 +185,8 @@ class ConversationLease(Lease):
             close_if_dead(connection)
 
     def interrupt(self) -> None:
-        for held in _held.like(self):
+        database, key = self._key.database, self._row().values_list("pk", flat=True).first()
+        for held in _held.of(database, key):
             held.keep()
         row = self._row().filter(turn_until__isnull=False)
         number = row.values_list("turn", flat=True).first()
@@ -175,7 +198,7 @@ class ConversationLease(Lease):
         self.keep()
 
     def keep(self) -> Added | None:
-        with self._adding:
+        with self._alone():
             if number := self._number:
                 self._is_stopped = True
                 answer = self._stopped_answer()
@@ -213,7 +236,8 @@ class ConversationLease(Lease):
         def add(change: Change) -> None:
             later[:] = then()
 
-        change = go_back(replace(self._target(), precondition=self._require_own, also=add))
+        with self._alone():  # before its row is locked, as an addition does
+            change = go_back(replace(self._target(), precondition=self._require_own, also=add))
         return [Added((), change), *later]
 
     def recall(self, recall: Recall, message: UserMessage, tools: str, tokens: int) -> Added | None:
@@ -293,7 +317,7 @@ class ConversationLease(Lease):
         writers: dict[str, str] = dict.fromkeys(ChatMessageType, WrittenBy.ASSISTANT)
         writers[ChatMessageType.USER] = written_by
         new = NewMessages(messages, copy_of=copy_of, written_by=writers)
-        with self._adding:
+        with self._alone():
             number = self._number
             change = self._add(new, idempotency_key=idempotency_key, precondition=check, most=most, also=go_on)
             self._said.clear()
@@ -447,6 +471,18 @@ class ConversationLease(Lease):
         assert isinstance(memory.store, DjangoChatMemoryStore)
         return memory.store.target(memory.id, memory.window())
 
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Let no other thread add to the memory in this turn. It may need the connection that this one has."""
+        if not self._adding.acquire(blocking=False):
+            self.rest()
+            self._adding.acquire()
+        try:
+            self.wake()
+            yield
+        finally:
+            self._adding.release()
+
     def _require_own(self, conversation: Conversation) -> None:
         known = self._memory.conversation if isinstance(self._memory, ConversationMemory) else conversation
         # It may have been anonymised while this turn waited for another.
@@ -457,7 +493,10 @@ class ConversationLease(Lease):
         if not is_own or is_anonymised:
             raise self._lost(not conversation._state.adding)
 
-    def _lost(self, exists: bool) -> TurnLostError:
+    def _lost(self, exists: bool) -> Exception:
+        """Return the error that ends the turn, whichever step finds out."""
+        if not exists and isinstance(self._memory, ConversationMemory):
+            return Conversation.DoesNotExist(f"conversation {self.name} has been erased")
         return TurnLostError(
             f"The turn of conversation {self.name} was interrupted, or the conversation was erased, or another turn "
             f"took it over because this one gave no sign of life for {self.timeout:g} seconds: turn_timeout must be "
@@ -495,10 +534,10 @@ class _Held:
         with self._lock:
             self._leases.discard(lease)
 
-    def like(self, other: ConversationLease) -> list[ConversationLease]:
-        """Return those of the conversation of another lease."""
+    def of(self, database: str, key: Any) -> list[ConversationLease]:
+        """Return those of the conversation with a primary key."""
         with self._lock:
-            return [lease for lease in self._leases if lease._key == other._key]
+            return [lease for lease in self._leases if (lease._key.database, lease._taken) == (database, key)]
 
 
 _held = _Held()

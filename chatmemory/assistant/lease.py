@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from weakref import WeakValueDictionary
@@ -12,6 +13,7 @@ from weakref import WeakValueDictionary
 from chatmemory.assistant.calls import tokens_that_fit
 from chatmemory.assistant.errors import ContextTooLongError, TurnLostError
 from chatmemory.assistant.tool_arguments import ToolContext
+from chatmemory.core.asynchronous import ThreadContext
 from chatmemory.core.entries import Entry
 from chatmemory.core.eviction import Retained
 from chatmemory.core.memory import ChatMemory, WindowChatMemory
@@ -90,6 +92,9 @@ class Lease(ABC):
         """
         self._keeps_stopped = keeps_stopped
 
+        self.context: ThreadContext = nullcontext
+        """The context of the thread that took the turn, for threads that work for it afterwards."""
+
         self.answers: str | None = None
         """The idempotency key of the message that the turn answers."""
 
@@ -143,6 +148,7 @@ class Lease(ABC):
 
         Raises:
             TurnLostError: another has taken over.
+            Conversation.DoesNotExist: the conversation has been erased.
         """
 
     @abstractmethod
@@ -151,6 +157,7 @@ class Lease(ABC):
 
         Raises:
             TurnLostError: it was interrupted, or another has taken over.
+            Conversation.DoesNotExist: the conversation has been erased.
         """
 
     @abstractmethod

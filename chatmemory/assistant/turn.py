@@ -143,7 +143,6 @@ class Turn:
                             outcome = [self._tools.run(request, context) for request, context in calls]
                         case Ask(messages):
                             self._has_asked = True
-                            self._lease.rest()
                             try:
                                 outcome = yield from self._ask(messages)
                             except ContextTooLongError as error:

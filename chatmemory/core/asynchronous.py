@@ -1,4 +1,4 @@
-"""Run sync code from async code, in the thread that it needs."""
+"""Run sync code from async code, in the thread that it needs, with the context that it needs there."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar, copy_context
 from functools import partial, wraps
 from itertools import islice
 from threading import Thread
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from asgiref.sync import AsyncToSync, SyncToAsync, async_to_sync, sync_to_async
 
@@ -26,6 +27,13 @@ _FOR_FUNCTIONS = 32
 # this tool asks. Each depth has its own threads, because a shared pool would deadlock when all its threads wait for
 # another one.
 _depth: ContextVar[int] = ContextVar("chatmemory_depth", default=0)
+
+
+ThreadContext: TypeAlias = "Callable[[], AbstractContextManager[Any]]"
+"""A function that returns a context manager for another thread: a new one each time, because threads work at once."""
+
+# The context of the thread that started this task. An event loop has a thread of its own, which knows nothing of it.
+_of_task: ContextVar[ThreadContext | None] = ContextVar("chatmemory_thread_context", default=None)
 
 
 class ThreadNeeds:
@@ -62,6 +70,13 @@ class ThreadNeeds:
         """Run ``work`` in a new thread, and return its result."""
         return work()
 
+    def thread_context(self) -> Callable[[], ThreadContext] | None:
+        """Return a function that returns the context of the thread that calls it; None if there are no contexts."""
+        return None
+
+    def release(self) -> None:
+        """Release what the current thread does not need while it waits."""
+
 
 class _Threads:
     def __init__(self) -> None:
@@ -77,7 +92,7 @@ class _Threads:
         return await sync_to_async(self.needs.run_in_callers)(_thread_of_caller(), work)
 
     async def run(self, work: Callable[[], T], *, is_change: bool) -> T:
-        work = self.needs.for_other_thread(work)
+        work = _within(await _athread_context(), self.needs.for_other_thread(work))
         thread = _thread_of_caller() or _thread_of_tasks()
         if self.needs.may_stay(thread, is_change=is_change):
             result = await sync_to_async(self.needs.run_if_it_stays)(thread, work, is_change=is_change)
@@ -89,7 +104,9 @@ class _Threads:
     def run_for(self, work: Callable[[], T], seconds: float) -> tuple[T] | None:
         if self.needs.must_stay():
             return (work(),)
-        future = self._pool(_depth.get(), is_change=False).submit(copy_context().run, self._deeper(work))
+        work = self._deeper(_within(thread_context(), work))
+        future = self._pool(_depth.get(), is_change=False).submit(copy_context().run, work)
+        self.needs.release()
         if wait([future], seconds).done or not (future.cancel() or future.running()):
             return (future.result(),)
         return None
@@ -98,15 +115,16 @@ class _Threads:
         if self.needs.must_stay():
             return (work(),)
         future: Future[T] = Future()
-        context = copy_context()
+        work = for_new_thread(work)
 
         def run() -> None:
             try:
-                future.set_result(context.run(self.needs.run, work))
+                future.set_result(work())
             except BaseException as error:
                 future.set_exception(error)
 
         Thread(target=run, name="chatmemory-summarizer", daemon=True).start()
+        self.needs.release()
         return (future.result(),) if wait([future], seconds).done else None
 
     def _deeper(self, work: Callable[[], T]) -> Callable[[], T]:
@@ -135,6 +153,61 @@ _threads = _Threads()
 def set_thread_needs(needs: ThreadNeeds) -> None:
     """Set what sync code needs of its thread in this process."""
     _threads.needs = needs
+
+
+def thread_context() -> ThreadContext:
+    """Return the context of this thread, for another one in which its work goes on. Not for the thread of a loop."""
+    of_project = _threads.needs.thread_context()
+    return nullcontext if of_project is None else of_project()
+
+
+async def _athread_context() -> ThreadContext:
+    """Return the context of the caller's thread; else that of this task; else that of the thread that tasks share."""
+    of_project = _threads.needs.thread_context()
+    if of_project is None:
+        return nullcontext
+    of_task = None if has_thread_of_caller() else _of_task.get()
+    return of_task or await sync_to_async(of_project)()
+
+
+def _within(context: ThreadContext, work: Callable[[], T]) -> Callable[[], T]:
+    if context is nullcontext:
+        return work
+
+    def run() -> T:
+        with context():
+            return work()
+
+    return run
+
+
+def in_context(work: Callable[[], T], context: ThreadContext | None = None) -> Callable[[], T]:
+    """Return ``work`` as it runs later or in another thread: with the context variables and the context of this one.
+
+    Args:
+        work: the work.
+        context: that of another thread, in place of this one's.
+    """
+    return partial(copy_context().run, _within(context or thread_context(), work))
+
+
+def for_new_thread(work: Callable[[], T], context: ThreadContext | None = None) -> Callable[[], T]:
+    """Return ``work`` as it runs in a thread that is started for it: see ``in_context`` and ``ThreadNeeds.run``."""
+    return partial(_threads.needs.run, in_context(work, context))
+
+
+def iterate_in_context(steps: Iterator[T]) -> Iterator[T]:
+    """Return an iterator of the items of ``steps``, each of which runs ``in_context`` of the current thread."""
+    end: Any = object()
+    return iter(in_context(partial(next, steps, end)), end)
+
+
+def release() -> None:
+    """Release the database connections of the current thread, if it has any, before it waits.
+
+    Otherwise, it may wait for a thread that waits for a connection. Call this after the last query before each wait.
+    """
+    _threads.needs.release()
 
 
 def has_thread_of_caller() -> bool:
@@ -312,6 +385,8 @@ def start_task(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
     context = copy_context()
     context.run(setattr, AsyncToSync.executors, "current", None)
     context.run(SyncToAsync.thread_sensitive_context.set, None)  # type: ignore[arg-type]
+    context.run(SyncToAsync.deadlock_context.set, False)  # nobody waits for the task, not even who has that thread now
+    context.run(_of_task.set, thread_context())
 
     async def start() -> None:
         task = asyncio.get_running_loop().create_task(work(), context=context)

@@ -20,10 +20,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
+from django.core.exceptions import ImproperlyConfigured
 from django.db import (
     DatabaseError,
     Error,
@@ -37,8 +38,10 @@ from django.db import (
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.functions import Now
 from django.db.transaction import TransactionManagementError
+from django.utils.module_loading import import_string
 
-from chatmemory.core.asynchronous import ThreadNeeds
+from chatmemory.conf import problem_of_path, setting
+from chatmemory.core.asynchronous import ThreadContext, ThreadNeeds
 from chatmemory.models import Conversation
 
 P = ParamSpec("P")
@@ -338,6 +341,24 @@ def _patience(connection: BaseDatabaseWrapper) -> Iterator[None]:
         yield
 
 
+def _thread_context(path: Any) -> ThreadContext:
+    """Return what the function that the setting ``THREAD_CONTEXT`` names returns for this thread.
+
+    Raises:
+        ImproperlyConfigured: it names no function, or one that returns something else.
+        Exception: what the function raised.
+    """
+    if (problem := problem_of_path(path, "a function")) is not None:
+        raise ImproperlyConfigured(f"CHATMEMORY['THREAD_CONTEXT'], {path!r}, {problem}.")
+    context = import_string(path)()
+    if not callable(context) or hasattr(context, "__enter__"):
+        raise ImproperlyConfigured(
+            f"CHATMEMORY['THREAD_CONTEXT'], {path!r}, must return a function that returns a context manager, such as "
+            f"functools.partial(tenant_context, connection.tenant), but returned: {type(context).__name__}"
+        )
+    return context  # type: ignore[no-any-return]
+
+
 class ConnectionNeeds(ThreadNeeds):
     """The needs of connections. Those of a separate thread are closed or returned to their pool after the work.
 
@@ -377,6 +398,13 @@ class ConnectionNeeds(ThreadNeeds):
             return work()
         finally:
             close_all()
+
+    def thread_context(self) -> Callable[[], ThreadContext] | None:
+        path = setting("THREAD_CONTEXT")
+        return None if path is None else partial(_thread_context, path)
+
+    def release(self) -> None:
+        give_back()
 
     def _see(self, thread: object) -> Iterable[BaseDatabaseWrapper]:
         here = self._seen[thread] = WeakSet(connections.all())

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from asgiref.sync import ThreadSensitiveContext
-from django.db import Error, connection
+from django.db import Error, OperationalError, connection
 
 from chatmemory import AiMessage, ChatMessage, ToolExecutionResultMessage, UserMessage
 from chatmemory.assistant import Added, Assistant, ChatModel, Tool
@@ -213,6 +213,26 @@ class TestLostConnection:
         conversation: Conversation = ConversationFactory(owner=None)
         connect(**WAYS[way])
         return conversation
+
+    def test_while_a_commit_is_answered_leaves_no_turn_held(
+        self, conversation: Conversation, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The turn was taken, but the database's reply is lost."""
+        commit, lost = connection._commit, []
+
+        def lose_reply() -> None:
+            commit()
+            if not lost:
+                lost.append(True)
+                connection.connection.close()
+                raise OperationalError("the connection is lost")
+
+        monkeypatch.setattr(connection, "_commit", lose_reply)
+        memory = conversation.memory
+        assert Assistant(ScriptedModel("Hello"), memory=lambda _: memory).chat(1, "Hi") == AiMessage("Hello")
+        assert lost
+        assert history(conversation) == [UserMessage("Hi"), AiMessage("Hello")]
+        assert end_of_turn(conversation) is None
 
     def test_in_the_model_and_in_a_tool_loses_no_answer(self, conversation: Conversation) -> None:
         def model(messages: Any, tools: Any) -> AiMessage:

@@ -13,6 +13,7 @@ from django.test import AsyncClient, Client
 from django.utils import timezone
 
 from chatmemory import AiMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
+from chatmemory.assistant import turn
 from chatmemory.models import Conversation
 from chatmemory.rest.turns import stream as turn_stream
 from chatmemory.rest.turns import taking
@@ -128,7 +129,12 @@ class TestFollow:
             chunks = chunks_in([beginning, *parts])
         assert message_of(chunks) == message_of(first)
 
-    def test_a_conversation_that_is_erased_ends_it(self, api: Client, conversation: Conversation) -> None:
+    @pytest.mark.parametrize("looks", [False, True])
+    def test_a_conversation_that_is_erased_ends_it(
+        self, api: Client, conversation: Conversation, monkeypatch: pytest.MonkeyPatch, looks: bool
+    ) -> None:
+        """Whether the turn finds out when it looks for an interruption, after a second, or when it adds its answer."""
+        monkeypatch.setattr(turn, "_LONGEST_DEAFNESS", 0.0 if looks else 60.0)
         gate = Gate()
         with turn_under_way(api, conversation, "Hello", gate) as first:
             parts = iter(follow(api, conversation).streaming_content)

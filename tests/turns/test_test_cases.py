@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,8 +11,10 @@ from django.contrib.auth import get_user_model
 from django.test import AsyncClient, SimpleTestCase, TestCase, TransactionTestCase
 
 from chatmemory.models import Conversation
+from tests.database.test_async import run
 from tests.support.api import url
 from tests.support.assistants import assistant
+from tests.support.factories import ConversationFactory, UserFactory
 from tests.support.turns import ask, chunks_in, chunks_of, said, stream, texts_of
 
 JSON = {"content_type": "application/json"}
@@ -98,6 +101,14 @@ class WithTransactions(WithConversation, TransactionTestCase):
         answer = await assistant(None).achat(self.conversation, "Hello")
         assert answer.text == "You said: Hello"
         assert await sync_to_async(said)(self.conversation) == ["Hello", "You said: Hello"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_coroutine_in_a_loop_of_its_own_as_pytest_asyncio_runs_it(settings: Any) -> None:
+    settings.MIDDLEWARE = settings.MIDDLEWARE[1:]  # as most projects, without any that is only sync
+    klaus = UserFactory(username="klaus")
+    run(talk(SimpleNamespace(user=klaus, conversation=ConversationFactory(owner=klaus))))
+    assert Conversation.objects.get().turn_until is None
 
 
 @pytest.mark.django_db

@@ -92,7 +92,8 @@ def record_usage(
     )
     database = router.db_for_write(Usage, instance=self)
     _write(row, database)
-    return Usage.objects.using(database).get(pk=row.pk) if row.response_id else row
+    stored = Usage.objects.using(database).filter(pk=row.pk)
+    return retry(database, stored.get) if row.response_id else row
 
 
 arecord_usage = async_change(record_usage)

@@ -8,9 +8,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import aclosing, closing, contextmanager
-from contextvars import copy_context
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -22,11 +21,18 @@ from django.utils.translation import gettext_noop as _
 from chatmemory.assistant import Added, Thinking, Turn, TurnLostError
 from chatmemory.assistant.assistant import is_stopping, running_turn
 from chatmemory.assistant.turn import TurnEvent
-from chatmemory.core.asynchronous import iterate_in_thread, start_task
+from chatmemory.core.asynchronous import (
+    as_async_read,
+    for_new_thread,
+    in_context,
+    iterate_in_context,
+    iterate_in_thread,
+    start_task,
+)
 from chatmemory.core.messages import AiMessage, ChatMessage
 from chatmemory.core.usage import Usage
 from chatmemory.database.change import MemorySize
-from chatmemory.database.connections import close_all, give_back
+from chatmemory.database.connections import give_back
 from chatmemory.database.reading import rows_of
 from chatmemory.formats import MessageFormat
 from chatmemory.formats.ai_sdk.stream import DONE, Chunk, UIMessageStream, sse
@@ -138,14 +144,17 @@ class _Delivery:
             interrupts: whether a client that goes away interrupts the turn.
             here: whether the turn is run in this thread, before anything is read.
         """
-        self._stream, self._answer, self._interrupts = stream, answer, interrupts
+        self._stream, self._answer = stream, answer
+        # With the context of now: when the response is closed, middleware may have undone it.
+        self._interrupt = in_context(answer.turn.interrupt) if interrupts and answer.turn is not None else None
         self._has_reader, self._has_ended = True, False
         self._queue = self._queue_type()  # of events, and None at the end
         if answer.turn is None:
-            with self._writing() as put:
-                put(stream.tell(answer))
+            with self._writing():
+                self._put(stream.tell(answer))
         elif here:
-            self._run(answer.turn)
+            with self._writing():
+                self._run(answer.turn)
         else:
             try:
                 self._start(answer.turn)
@@ -156,41 +165,39 @@ class _Delivery:
     def close(self) -> None:
         """Note that the client is gone. Django calls it at the end of each response, in a thread of the request."""
         self._has_reader = False
-        if self._interrupts and not self._has_ended and self._answer.turn is not None:
-            self._answer.turn.interrupt()
+        if self._interrupt is not None and not self._has_ended:
+            self._interrupt()
 
     def _start(self, turn: Turn) -> None:
         raise NotImplementedError
 
     def _run(self, turn: Turn) -> None:
-        with self._writing() as put:
-            put(self._stream.begin(turn.added, self._answer.rows))
+        with override(self._stream.language):
+            self._put(self._stream.begin(turn.added, self._answer.rows))
             with closing(turn.events()) as events:
                 for event in events:
-                    put(self._stream.event(event))
+                    self._put(self._stream.event(event))
 
     async def _arun(self, turn: Turn) -> None:
-        """Async version of ``_run``."""
-        with self._writing() as put:
-            put(self._stream.begin(turn.added, self._answer.rows))
+        """Run the turn in a task, and write its end."""
+        with self._writing(), override(self._stream.language):
+            self._put(self._stream.begin(turn.added, self._answer.rows))
             async with aclosing(turn.aevents()) as events:
                 async for event in events:
-                    put(self._stream.event(event))
+                    self._put(self._stream.event(event))
+
+    def _put(self, event: bytes) -> None:
+        if self._has_reader and event:
+            self._queue.put_nowait(event)
 
     @contextmanager
-    def _writing(self) -> Iterator[Callable[[bytes], None]]:
-        """Write what is put, and the end, which an error of the turn makes as well."""
-
-        def put(event: bytes) -> None:
-            if self._has_reader and event:
-                self._queue.put_nowait(event)
-
+    def _writing(self) -> Iterator[None]:
+        """Write the end, which an error of the turn makes as well."""
         try:
-            with override(self._stream.language):
-                yield put
-            put(self._stream.end())
+            yield
+            self._put(self._stream.end())
         except Exception as error:
-            put(self._stream.end(error))
+            self._put(self._stream.end(error))
         finally:
             self._has_ended = True
             self._queue.put_nowait(None)
@@ -202,16 +209,17 @@ class ThreadDelivery(_Delivery):
     _queue_type = SimpleQueue
 
     def _start(self, turn: Turn) -> None:
+        work = for_new_thread(partial(self._run, turn))
+
         def run() -> None:
-            try:
-                self._run(turn)
-            finally:
-                close_all()
+            with self._writing():  # also if the context of the thread fails
+                work()
 
         # Not a daemon: a process that ends in order lets the model finish.
-        threading.Thread(target=copy_context().run, args=(run,), name="chatmemory-turn").start()
+        threading.Thread(target=run, name="chatmemory-turn").start()
 
     def __iter__(self) -> Iterator[bytes]:
+        give_back()  # here, because middleware may use the database after the view
         while True:
             try:
                 event = self._queue.get(timeout=SILENCE)
@@ -231,6 +239,7 @@ class TaskDelivery(_Delivery):
         start_task(partial(self._arun, turn))
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        await as_async_read(give_back)()
         while True:
             try:
                 async with asyncio.timeout(SILENCE):
@@ -270,24 +279,31 @@ def wait_until_stopped(conversation: Conversation) -> None:
 
 
 def follow(stream: TurnStream, conversation: Conversation, number: int) -> Iterator[bytes]:
-    """Yield the stream of a turn that runs now, as far as its rows show.
+    """Return the stream of a turn that runs now, as far as its rows show. It is read in the context of this thread.
 
     Args:
         stream: writes the events.
         conversation: its row.
         number: the number of the turn.
     """
-    for event in _looks(stream, conversation, number):
+    return _with_pauses(iterate_in_context(_looks(stream, conversation, number)))
+
+
+def afollow(stream: TurnStream, conversation: Conversation, number: int) -> AsyncIterator[bytes]:
+    """Return the async version of ``follow``."""
+    return _with_async_pauses(iterate_in_context(_looks(stream, conversation, number)))
+
+
+def _with_pauses(looks: Iterator[bytes | None]) -> Iterator[bytes]:
+    for event in looks:
         if event is None:
-            give_back()
             time.sleep(_LOOK_AGAIN)
         else:
             yield event
 
 
-async def afollow(stream: TurnStream, conversation: Conversation, number: int) -> AsyncIterator[bytes]:
-    """Async version of ``follow``."""
-    async with aclosing(iterate_in_thread(_looks(stream, conversation, number))) as events:
+async def _with_async_pauses(looks: Iterator[bytes | None]) -> AsyncIterator[bytes]:
+    async with aclosing(iterate_in_thread(looks)) as events:
         async for event in events:
             if event is None:
                 await asyncio.sleep(_LOOK_AGAIN)
@@ -296,7 +312,13 @@ async def afollow(stream: TurnStream, conversation: Conversation, number: int) -
 
 
 def _looks(stream: TurnStream, conversation: Conversation, number: int) -> Iterator[bytes | None]:
-    """Yield the events, and None before each look at the rows."""
+    """Yield the events, and None before each look at the rows. No connection is held while they are sent or waited."""
+    for event in _events(stream, conversation, number):
+        give_back()
+        yield event
+
+
+def _events(stream: TurnStream, conversation: Conversation, number: int) -> Iterator[bytes | None]:
     version, told_at = conversation.version, time.monotonic()
     rows = answer_rows(conversation, stream.question)
     yield stream.begin([], rows)

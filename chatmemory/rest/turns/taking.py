@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.core.exceptions import ImproperlyConfigured
 from django.db import InterfaceError, InternalError, OperationalError, ProgrammingError
 from django.utils.translation import gettext
 from django.utils.translation import gettext_noop as _
@@ -229,7 +230,7 @@ def take_turn(
     Raises:
         APIException, Conversation.DoesNotExist: there is no such turn.
         MemoryTooLargeError: the memory is, or would be, too large for one request. Nothing was added.
-        RuntimeError, TypeError: a defect of the project, whose text says what to do.
+        RuntimeError, TypeError, ImproperlyConfigured: a defect of the project, whose text says what to do.
     """
     opening = opening_of(conversation, asked, key, user)
     said_at, message = opening.said_at, opening.message
@@ -249,7 +250,7 @@ def take_turn(
             also=None if message is None else lambda change: record(),
             go_back=opening.go_back,
         )
-    except (RuntimeError, TypeError, MemoryTooLargeError):
+    except (RuntimeError, TypeError, ImproperlyConfigured, MemoryTooLargeError):
         raise
     except AnsweredBeforeError as before:
         found = _answered(before.question, before.rows)
