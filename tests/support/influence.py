@@ -45,6 +45,7 @@ __all__ = [
     "other_internals",
     "other_words",
     "say_otherwise",
+    "steady",
     "undone",
 ]
 
@@ -210,6 +211,7 @@ def steady(said: Any) -> Any:
     if isinstance(said, dict):
         return {name: steady(value) for name, value in said.items()}
     said = re.sub(r"(csrfmiddlewaretoken\" value=\"|csrftoken=|nonce[-=]\"?)[\w+/=-]+", r"\1", said)
+    said = re.sub(r"\w{3}, \d\d \w{3} \d{4} [\d:]+ GMT", "", said)
     return re.sub(r'("(?:seconds|first_delta_seconds)": ?)[0-9.e-]+', r"\1", said)
 
 
