@@ -16,6 +16,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.contrib.admin.models import LogEntry
 from django.db import transaction
 
 from chatmemory import (
@@ -74,6 +75,8 @@ def fixed(monkeypatch: pytest.MonkeyPatch, *, seed: int) -> Iterator[None]:
 
     with monkeypatch.context() as patched:
         patched.setattr("django.utils.timezone.now", now)
+        # A field keeps the function that was its default when its model was defined.
+        patched.setitem(vars(LogEntry._meta.get_field("action_time")), "_get_default", now)
         patched.setattr("chatmemory.models.fields.time.time_ns", lambda: 1_800_000_000_000_000_000)
         patched.setattr("chatmemory.models.fields.secrets.randbits", drawn.getrandbits)
         patched.setattr("django.middleware.csrf.get_random_string", lambda length, **_: "c" * length)
