@@ -67,6 +67,11 @@ def is_free(user: Any, *acts: Act) -> bool:
     return setting("USERS") == "all" or (getattr(user, "is_staff", False) and all(may(user, act) for act in acts))
 
 
+def sees(user: Any, what: Literal["instructions", "tools"]) -> bool:
+    """Return whether a user sees system messages, or calls of tools and their results, in their own conversations."""
+    return what in setting("USERS_SEE") or is_free(user, *READ_TEXT)
+
+
 def permission(act: Act) -> str:
     """Return the permission that an error about ``act`` names."""
     return _PERMISSIONS[act][0]

@@ -24,7 +24,6 @@ from chatmemory.capabilities import first
 from chatmemory.conf import setting
 from chatmemory.core.arguments import whole_number
 from chatmemory.database.operations.compact import UNCOVERED
-from chatmemory.database.reading import CHARS
 from chatmemory.models import (
     EVICTION_REASONS,
     LONGEST_SEARCH,
@@ -266,7 +265,8 @@ class ConversationPagination(_Pagination):
 class MessagePagination(_Pagination):
     """Messages in the order said, or with ``?ordering=-position`` newest first.
 
-    A page has at most ``MAX_PAGE_CHARS`` characters, however many messages were asked for, but at least one message.
+    A page has at most ``MAX_PAGE_CHARS`` characters, as ``Reader.chars`` counts them, however many messages were asked
+    for, but at least one message.
     """
 
     ordering = "position"
@@ -277,7 +277,7 @@ class MessagePagination(_Pagination):
 
     def paginate_queryset(self, queryset: Any, request: Any, view: Any = None) -> Any:
         # The lengths say where the page ends, so the texts of other messages need not be read.
-        lengths = queryset.only("position", "conversation").annotate(chars=CHARS)
+        lengths = queryset.only("position", "conversation").annotate(chars=Reader.of(request).chars)
         page = super().paginate_queryset(lengths, request, view)
         if self.cursor is not None and self.cursor.reverse:
             page = page[::-1]  # a previous page is read backwards, so it is cut at its beginning

@@ -1,6 +1,8 @@
 """What a request's user may read of messages: all of it, all but instructions and tool results, or none of it.
 
-Each response with messages uses a ``Reader``, so that a project's instructions are in no response to its users.
+Each response with messages uses a ``Reader``, so that a project's instructions are in no response to its users. What is
+hidden has no influence on a response either: it is left out before anything is counted, ranked, paged or tagged. Token
+counts are not hidden.
 """
 
 from __future__ import annotations
@@ -8,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass
+from typing import Any
 
+from django.db.models import Case, F, Value, When
+from django.db.models.functions import Greatest, Length
 from rest_framework.request import Request
 
 from chatmemory import staff
-from chatmemory.conf import setting
 from chatmemory.core.messages import (
     STOPPED,
     AiMessage,
@@ -22,11 +26,15 @@ from chatmemory.core.messages import (
     ToolExecutionRequest,
     ToolExecutionResultMessage,
 )
+from chatmemory.database.reading import CHARS
 from chatmemory.models import TYPES, Message
 from chatmemory.rest.access import is_for_others, may_read_text
 
 HIDDEN = "[hidden]"
 """The text in the place of instructions, which cannot be empty in any format."""
+
+_CHARS_OF_TOKEN = 4
+"""In most languages; it need not be exact."""
 
 _SHOWN_ATTRIBUTES = ("cut_off", STOPPED)
 """What a chat shows beside an answer. Other attributes may have calls and results in a form of their own."""
@@ -50,10 +58,8 @@ class Reader:
         """Return what the user of a request may read."""
         if is_for_others(request):
             return cls(text=may_read_text(request))
-        if staff.is_free(request.user, *staff.READ_TEXT):
-            return cls()
-        seen = setting("USERS_SEE")
-        return cls(instructions="instructions" in seen, tools="tools" in seen)
+        user = request.user
+        return cls(instructions=staff.sees(user, "instructions"), tools=staff.sees(user, "tools"))
 
     @property
     def hidden_types(self) -> set[str]:
@@ -63,9 +69,21 @@ class Reader:
 
     @property
     def searched_types(self) -> list[str]:
-        """The types of messages that a search may find; empty for all. Otherwise it would tell what hidden ones say."""
+        """The types of messages that may have an influence on a search; empty for all."""
         hidden = self.hidden_types
         return [name for name, _label in TYPES if name not in hidden] if hidden else []
+
+    @property
+    def chars(self) -> Any:
+        """The characters of a message that count for the end of a page, counted by the database.
+
+        The end must not tell how long hidden text is. Its tokens are shown, so they stand for its characters.
+        """
+        by_tokens = Value(_CHARS_OF_TOKEN) * F("token_count")
+        cases = [When(type__in=self.hidden_types, then=by_tokens)]
+        if not self.tools:
+            cases.append(When(type=ChatMessageType.AI.value, then=Greatest(Length("text"), by_tokens)))
+        return Case(*cases, default=CHARS) if self.hidden_types else CHARS
 
     def message(self, message: ChatMessage) -> ChatMessage:
         """Return a message with a placeholder for what is hidden. It has its type, its calls and their IDs."""

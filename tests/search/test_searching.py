@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from chatmemory import AiMessage, ChatMessage, UserMessage
+from chatmemory import AiMessage, ChatMessage, SystemMessage, ToolExecutionResultMessage, UserMessage
 from chatmemory.contrib.search import indexing
 from chatmemory.contrib.search.checking import wrong_documents
 from chatmemory.contrib.search.searching import Hit, search
@@ -230,3 +230,25 @@ class TestHits:
         conversation.memory.add(UserMessage("hello"))
         with pytest.raises(ValueError, match=error):
             conversation.search("hello", **arguments)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("is_indexed", [True, False])
+def test_what_is_not_readable_is_as_if_it_were_not_there(is_indexed: bool) -> None:
+    """A message without text is no document, so an index with empty ones has only what is readable."""
+
+    def ranked(hidden: str, readable: list[str]) -> list[tuple[int, int | None]]:
+        made = ConversationFactory()
+        result = ToolExecutionResultMessage("1", "look_up", hidden)
+        said = [UserMessage("Is there tea?"), result, AiMessage("A kettle."), UserMessage("Sure?"), AiMessage("Tea.")]
+        made.memory.add(SystemMessage(hidden or "."), *said * 3)
+        if is_indexed:
+            indexing.index_all(made)
+        hits = search(
+            Conversation.objects.filter(pk=made.pk), "tea kettle 4711", order="relevance", readable=readable, limit=50
+        )
+        return [(hit.position, hit.score) for hit in hits]
+
+    readable = ["USER", "AI"]
+    assert ranked("The kettle has the number 4711.", readable) == ranked("", readable) == ranked("", [])
+    assert ranked("The kettle has the number 4711.", []) != ranked("", [])

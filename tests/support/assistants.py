@@ -8,7 +8,7 @@ from typing import Any
 from chatmemory import AiMessage, ChatMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
 from chatmemory.assistant import Answered, Assistant, ChatModel, ToolContext, ToolError, ToolSpecification
 
-__all__ = ["Speaker", "assistant", "choose", "echo", "look_up", "text_of"]
+__all__ = ["Speaker", "assistant", "choose", "echo", "look_up", "recalling", "text_of"]
 
 
 class Speaker(ChatModel):
@@ -67,3 +67,8 @@ def choose(model: ChatModel | None) -> None:
 def assistant(request: Any) -> Assistant:
     """Return the assistant that ``CHATMEMORY["ASSISTANT"]`` of the tests names."""
     return Assistant(_chosen[0], tools=[look_up], max_sequential_tools_invocations=5, turn_timeout=90)
+
+
+def recalling(request: Any) -> Assistant:
+    """Return an assistant whose model gets quotations of what left the memory."""
+    return Assistant(_chosen[0], tools=[look_up], recall="preload")

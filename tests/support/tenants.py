@@ -6,12 +6,16 @@ from typing import Any
 
 from chatmemory.models import Conversation
 
-__all__ = ["acme", "listed", "not_callable", "originals", "repeated", "sliced"]
+__all__ = ["acme", "berts", "listed", "not_callable", "originals", "repeated", "sliced"]
 
 
 def acme(user: Any) -> Any:
     """Those of users whose names begin with "acme"."""
     return Conversation.objects.filter(owner__username__startswith="acme")
+
+
+def berts(user: Any) -> Any:
+    return Conversation.objects.filter(owner__username="bert")
 
 
 def repeated(user: Any) -> Any:

@@ -8,6 +8,7 @@ import random
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -175,6 +176,17 @@ class TestAnAssistant:
         rows = Usage.objects.values_list("status", "owner", "conversation")
         assert [row[:2] for row in rows] == [("interrupted", None)] * 2
         assert sum(row[2] is None for row in rows) == 1
+
+    def test_a_call_that_ends_after_its_text_was_erased_has_no_id(self, user: Any) -> None:
+        for how in ("anonymise", "erase"):
+            model = Model(Answered(AiMessage("Yes."), replace(USED, response_id="r")))
+            with closing(Assistant(model).stream(ConversationFactory(owner=user), "Hi")) as events:
+                next(event for event in events if event == "Y")
+                erase_user(user, how=how)
+                with pytest.raises((TurnLostError, Conversation.DoesNotExist)):
+                    list(events)
+        rows = Usage.objects.values_list("input_tokens", "owner", "response_id")
+        assert list(rows) == [(1000, None, "")] * 2
 
     def test_a_memory_elsewhere_has_none(self) -> None:
         Assistant(Model(), memory=MessageWindowChatMemory(max_messages=3)).chat("default", "Hi")

@@ -363,7 +363,15 @@ class TestOwners:
         anns.owner = heir
         anns.save()
         assert (self.tokens(ann), self.tokens(heir)) == (1, None)
-        assert signed_in(heir).get(url(anns, "usage/")).json()["total"]["input_tokens"] == 1
+        anns.memory.add(UserMessage("Hello"), AiMessage("Hello!"))
+        for owner, tokens in ((ann, 2), (heir, 4)):
+            anns.owner = owner
+            anns.save()
+            record(anns, input_tokens=tokens, position=1)
+        client = signed_in(heir)
+        found = client.get(url(anns, "usage/")).json()
+        assert ([row["input_tokens"] for row in found["results"]], found["total"]["input_tokens"]) == ([4], 4)
+        assert client.get(url(anns, "messages/1/")).json()["usage"]["input_tokens"] == 4
 
     @pytest.mark.parametrize("permission", ["view_conversation", "change_conversation"])
     def test_staff(self, ann: Any, permission: str) -> None:

@@ -17,7 +17,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from chatmemory import AiMessage, ChatMessage, ToolExecutionRequest
+from chatmemory import AiMessage, ChatMessage, ToolExecutionRequest, UserMessage
 from chatmemory.assistant import Answered, Assistant, ModelError
 from chatmemory.assistant import Usage as Tokens
 from chatmemory.contrib.usage.models import Usage
@@ -155,6 +155,21 @@ class TestErasing:
         assert {(row.conversation_id, row.owner_id) for row in Usage.objects.all()} == {(None, user.pk)}
         user.delete()
         assert {row.owner_id for row in Usage.objects.all()} == {None}
+
+    def test_the_id_of_a_response_goes_with_its_text(self, conversation: Conversation) -> None:
+        def ids() -> list[tuple[int | None, str]]:
+            return list(Usage.objects.order_by("input_tokens").values_list("position", "response_id"))
+
+        conversation.memory.add(*[UserMessage("Hi"), AiMessage("Hello")] * 2)
+        conversation.memory.set_window(window="messages", limit=2)
+        for position in (1, 3, None):
+            used = {"model": "m", "input_tokens": len(ids()), "response_id": f"r{position}"}
+            conversation.record_usage(used, position=position)
+        list(purge_evicted(timezone.now() + timedelta(days=1)))
+        assert ids() == [(1, ""), (3, "r3"), (None, "")]
+        conversation.delete()
+        assert ids() == [(1, ""), (3, ""), (None, "")]
+        assert {row.conversation_id for row in Usage.objects.all()} == {None}
 
     def test_anonymising_a_user_keeps_figures(self, conversation: Conversation, user: Any) -> None:
         conversation.record_usage({"model": "m", "input_tokens": 5, "response_id": "r"})

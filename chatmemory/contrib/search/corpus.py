@@ -95,13 +95,16 @@ class Corpus:
 
     Args:
         conversations: the conversations, with their database.
+        readable: the types of the messages that the reader may read; empty for all. The others are no documents:
+            nothing of them has an influence on a score.
 
     Raises:
         TooManyConversationsError: there are more than ``MOST_CONVERSATIONS``.
     """
 
-    def __init__(self, conversations: QuerySet[Conversation]) -> None:
+    def __init__(self, conversations: QuerySet[Conversation], readable: Collection[str] = ()) -> None:
         self.database = conversations.db
+        self._readable = readable
         ends = conversations.order_by("pk").values_list("pk", "next_position")
         self._keys: list[UUID] = []
         self._at: list[int] = []
@@ -119,8 +122,7 @@ class Corpus:
         self.unread = 0
         """The number of positions that are not indexed, and so many that no search reads them."""
 
-        # The documents that there are: a bitmap, where -1 has all bits.
-        self._there = -1
+        self._end = -1  # a bitmap of the documents before the end, where -1 has all bits
         self._indexed_to = [0] * len(self._keys)
         self._parts = list(self._indexed())
         self._parts += self._unindexed()
@@ -153,9 +155,9 @@ class Corpus:
     def before(self, document: int) -> Corpus:
         """Return the corpus without a document and those after it: of one conversation, what had been said then."""
         past = copy(self)
-        past._there = (1 << document) - 1
-        past.facts = [plane & past._there for plane in self.facts]
-        past.documents = self.documents & past._there
+        past._end = (1 << document) - 1
+        past.facts = [plane & past._end for plane in self.facts]
+        past.documents = self.documents & past._end
         return past
 
     @cached_property
@@ -166,7 +168,11 @@ class Corpus:
             width = bitmap_bytes(part.size)
             for bit, plane in enumerate(found):
                 plane[part.place] = part.facts[bit * width : (bit + 1) * width]
-        return [int.from_bytes(plane, "little") for plane in found]
+        facts = [int.from_bytes(plane, "little") for plane in found]
+        if self._readable:
+            readable = _of_types(facts, self._readable)
+            facts = [plane & readable for plane in facts]
+        return facts
 
     @cached_property
     def documents(self) -> int:
@@ -175,13 +181,7 @@ class Corpus:
 
     def of_types(self, types: Collection[str]) -> int:
         """Return the documents of these types."""
-        found = 0
-        for name in types:
-            matching = self.documents
-            for bit, plane in enumerate(self.facts[LENGTH_BITS:]):
-                matching &= plane if segments.TYPE_NUMBERS[name] >> bit & 1 else ~plane
-            found |= matching
-        return found
+        return _of_types(self.facts, types)
 
     def retained(self, conversations: Collection[UUID] | None = None) -> int:
         """Return the documents in the memories of these conversations, by default of all.
@@ -279,7 +279,8 @@ class Corpus:
                 missing.discard(key)
         if missing:
             raise ReplacedError
-        return {wanted: int.from_bytes(bitmap, "little") & self._there for wanted, bitmap in bitmaps.items()}
+        there = self.documents
+        return {wanted: int.from_bytes(bitmap, "little") & there for wanted, bitmap in bitmaps.items()}
 
     def _indexed(self) -> Iterator[_Part]:
         for keys in chunks(self._keys):
@@ -326,3 +327,14 @@ class Corpus:
                     yield part, times[part.source.pk]
                 else:
                     raise ReplacedError
+
+
+def _of_types(facts: Sequence[int], types: Collection[str]) -> int:
+    """Return the documents of these types among those of the planes of ``Segment.facts``."""
+    found = 0
+    for name in types:
+        matching = planes.nonzero(facts[:LENGTH_BITS])
+        for bit, plane in enumerate(facts[LENGTH_BITS:]):
+            matching &= plane if segments.TYPE_NUMBERS[name] >> bit & 1 else ~plane
+        found |= matching
+    return found

@@ -38,7 +38,7 @@ def condition(
         return None
     try:
         matches = newest_matches(
-            conversations, query, MOST_LISTED, with_messages=model is not Conversation, types=types
+            conversations, query, MOST_LISTED, with_messages=model is not Conversation, readable=types
         )
     except TooManyConversationsError:
         return None

@@ -15,12 +15,13 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import replace
 
+from chatmemory import staff
 from chatmemory.capabilities import Recalled
 from chatmemory.contrib.search.query import LONGEST_QUERY
 from chatmemory.contrib.search.quoted import remember
-from chatmemory.contrib.search.recall import Result, Scope, results, written
+from chatmemory.contrib.search.recall import TYPES, Result, Scope, results, written
 from chatmemory.core.contents import TextContent
-from chatmemory.core.messages import UserMessage
+from chatmemory.core.messages import ChatMessageType, UserMessage
 from chatmemory.database.stored_windows import estimator_for
 from chatmemory.models import Conversation
 
@@ -39,7 +40,8 @@ _OPERATORS = re.compile(r"[\"“”„‟«»「」『』〝〞〟]|(?<!\S)-+")
 def recall(conversation: Conversation, message: UserMessage, tokens: int) -> Recalled | None:
     """Return quotations of the evicted messages that fit best to a message of the user; None if there are none.
 
-    Their positions are stored, so that pages can show what the model had.
+    Their positions are stored, so that pages can show what the model had. If the owner does not see tool results, none
+    is quoted: the positions, and the tokens of the request, would tell which words they contain.
 
     Args:
         conversation: the conversation.
@@ -50,7 +52,7 @@ def recall(conversation: Conversation, message: UserMessage, tokens: int) -> Rec
     if not query:
         return None
     chosen: list[Result] = []
-    for result in results(Scope.of_conversation(conversation), query, most=MOST_RESULTS):
+    for result in results(_scope(conversation), query, most=MOST_RESULTS):
         matches = [quoted for quoted in result.quotations if quoted.is_match]
         best = [quoted for quoted in matches if quoted.row.position == result.found[0].position]
         for smaller in (result, replace(result, quotations=matches), replace(result, quotations=best)):
@@ -62,6 +64,11 @@ def recall(conversation: Conversation, message: UserMessage, tokens: int) -> Rec
     positions = sorted(quoted.row.position for result in chosen for quoted in result.quotations)
     forget = remember(conversation, positions)
     return Recalled(text=_text(conversation, chosen), positions=tuple(positions), refused=forget)
+
+
+def _scope(conversation: Conversation) -> Scope:
+    sees_tools = conversation.owner_id is None or staff.sees(conversation.owner, "tools")
+    return Scope.of_conversation(conversation, TYPES if sees_tools else (ChatMessageType.USER, ChatMessageType.AI))
 
 
 def query_of(text: str) -> str:

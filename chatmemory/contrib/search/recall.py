@@ -8,7 +8,7 @@ what they are, who said them and when, and never become part of a system message
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import reduce
@@ -38,7 +38,7 @@ NEIGHBOUR_CHARS = 200
 """A longer text of the message before or after one that was found is cut at its end."""
 
 _LONGEST_TITLE = 80
-_TYPES = (ChatMessageType.USER, ChatMessageType.AI, ChatMessageType.TOOL_EXECUTION_RESULT)
+TYPES = (ChatMessageType.USER, ChatMessageType.AI, ChatMessageType.TOOL_EXECUTION_RESULT)
 _AT_ONCE = 50
 # The message before another one is at the position before, unless somebody put something between them.
 _NEAR = 4
@@ -54,11 +54,14 @@ class Scope:
     current: Conversation | None = None
     """The conversation whose memory the model has. What this contains is left out."""
 
+    types: Collection[ChatMessageType] = TYPES
+    """The types of the messages. Others have no influence on what is found."""
+
     @classmethod
-    def of_conversation(cls, conversation: Conversation) -> Scope:
+    def of_conversation(cls, conversation: Conversation, types: Collection[ChatMessageType] = TYPES) -> Scope:
         """Return the evicted messages of one conversation."""
         rows = Conversation.objects.using(conversation._state.db).filter(pk=conversation.pk)
-        return cls(rows, conversation)
+        return cls(rows, conversation, types)
 
     @classmethod
     def of_owner(cls, owner: Any, current: Conversation | None = None) -> Scope:
@@ -178,7 +181,7 @@ def _hits(scope: Scope, query: str, since: datetime | None, until: datetime | No
             after=after,
             since=since,
             until=until,
-            types=_TYPES,
+            readable=scope.types,
             missing_from=scope.current,
             current=True,
         )
@@ -224,9 +227,8 @@ def _rows_near(scope: Scope, found: Sequence[Result]) -> dict[Any, list[Message]
     if places:
         conversations = scope.conversations.order_by().values("pk")
         rows = Message.objects.using(scope.conversations.db).filter(reduce(or_, places), conversation__in=conversations)
-        for row in (
-            rows.filter(on_current_branch(), origin=Origin.SAID, type__in=_TYPES).exclude(text="").order_by("position")
-        ):
+        rows = rows.filter(on_current_branch(), origin=Origin.SAID, type__in=scope.types).exclude(text="")
+        for row in rows.order_by("position"):
             if not _repeats(row):
                 near.setdefault(row.conversation_id, []).append(row)
     return near

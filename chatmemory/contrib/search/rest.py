@@ -202,10 +202,6 @@ class SearchViewSet(ChatMemoryViewSet):
     def _found_in(self, conversations: QuerySet[Conversation]) -> Response:
         asked = {name: self.parameter(name) for name in _PARAMETERS}
         size, state = asked["page_size"], asked["state"]
-        allowed = self.reader.searched_types
-        types = [name for name in asked["type"] or allowed if not allowed or name in allowed]
-        if allowed and not types:
-            return Response({"results": [], "next": None})
         try:
             hits = search(
                 conversations,
@@ -216,8 +212,9 @@ class SearchViewSet(ChatMemoryViewSet):
                 after=asked["cursor"],
                 since=asked["since"],
                 until=asked["until"],
-                types=types,
+                types=asked["type"],
                 evicted=None if state is None else state == "evicted",
+                readable=self.reader.searched_types,
             )
         except TooManyConversationsError as error:
             raise invalid(

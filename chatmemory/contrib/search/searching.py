@@ -110,6 +110,7 @@ def search(
     evicted: bool | None = None,
     missing_from: Conversation | None = None,
     current: bool = False,
+    readable: Collection[str] = (),
 ) -> Hits:
     """Return the messages of some conversations that match a query.
 
@@ -127,6 +128,8 @@ def search(
         evicted: find only evicted messages, or only retained ones.
         missing_from: leave out the messages in the memory of this conversation, but not those of other memories.
         current: find only messages on the current branches.
+        readable: the types of the messages that the reader may read; empty for all. The result is as if there were no
+            others: unlike with ``types``, they have no influence on weights and scores.
 
     Raises:
         ValueError: an argument is invalid, or there are too many conversations.
@@ -140,16 +143,19 @@ def search(
         )
     if not 1 <= limit <= MOST_HITS:
         raise ValueError(f"limit must be between 1 and {MOST_HITS}, but is: {limit}")
-    for name in types:
-        if name not in TYPE_NUMBERS:
-            raise ValueError(f"types must be among {', '.join(TYPE_NUMBERS)}, but one is: {name!r}")
+    for argument, names in (("types", types), ("readable", readable)):
+        for name in names:
+            if name not in TYPE_NUMBERS:
+                raise ValueError(f"{argument} must be among {', '.join(TYPE_NUMBERS)}, but one is: {name!r}")
     query = parse(text, prefix=prefix)
     if query.is_empty:
         return Hits()
     wanted = _Filters(since, until, types, evicted, missing_from, current)
-    return with_corpus(
-        conversations, lambda corpus: _SEARCHES[order](corpus, query, wanted, after).hits(conversations, limit)
-    )
+
+    def hits(corpus: Corpus) -> Hits:
+        return _SEARCHES[order](corpus, query, wanted, after).hits(conversations, limit)
+
+    return with_corpus(conversations, hits, readable)
 
 
 asearch = as_async_read(search)
@@ -162,7 +168,7 @@ def newest_matches(
     most: int,
     *,
     with_messages: bool = True,
-    types: Collection[str] = (),
+    readable: Collection[str] = (),
 ) -> tuple[list[Message], list[UUID]] | None:
     """Return the newest messages that match, the last first, and the conversations that have older ones.
 
@@ -172,7 +178,7 @@ def newest_matches(
         most: the maximum number of messages. At most ``_MOST_READ`` are read to look for a phrase. Of older messages it
             is only known that they contain all words, in any order.
         with_messages: whether messages are wanted, or only the conversations. Without a phrase, none is then read.
-        types: find only messages of these types; empty for all.
+        readable: the types of the messages that the reader may read; empty for all.
 
     Returns:
         The messages, with few of their fields, and the conversations' primary keys. None if the index is so incomplete
@@ -185,16 +191,23 @@ def newest_matches(
     def matches(corpus: Corpus) -> tuple[list[Message], list[UUID]] | None:
         if corpus.unread:
             return None
-        found = _Newest(corpus, query, _Filters(types=types), "")
+        found = _Newest(corpus, query, _Filters(), "")
         if found.is_checked:
             return found.matches(conversations, min(most, _MOST_READ))
         return found.matches(conversations, most if with_messages else 0)
 
-    return with_corpus(conversations, matches)
+    return with_corpus(conversations, matches, readable)
 
 
-def with_corpus(conversations: QuerySet[Conversation], work: Callable[[Corpus], T]) -> T:
+def with_corpus(
+    conversations: QuerySet[Conversation], work: Callable[[Corpus], T], readable: Collection[str] = ()
+) -> T:
     """Return the result of ``work``, which is called again if another process replaces the index meanwhile.
+
+    Args:
+        conversations: the conversations, with their database.
+        work: gets their documents.
+        readable: the types of the messages that the reader may read; empty for all.
 
     Raises:
         RuntimeError: the index was replaced each time.
@@ -202,7 +215,7 @@ def with_corpus(conversations: QuerySet[Conversation], work: Callable[[Corpus], 
     """
     for _ in range(_ATTEMPTS):
         try:
-            return work(Corpus(conversations))
+            return work(Corpus(conversations, readable))
         except ReplacedError:
             continue
     raise RuntimeError("the index was replaced during each attempt to read it")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -24,7 +24,7 @@ from chatmemory.contrib.usage.recording import cost_now
 from chatmemory.contrib.usage.sums import total
 from chatmemory.core.usage import TOKENS
 from chatmemory.database.connections import retry
-from chatmemory.database.reading import in_parts, pages
+from chatmemory.database.reading import chunks, in_parts, pages
 from chatmemory.models import Conversation
 from chatmemory.verification import Finding
 
@@ -46,6 +46,12 @@ class UsageCapability(Capability):
     def anonymise(self, conversation: Conversation) -> None:
         # At the provider, its ID may lead to the text of the response.
         rows_of(conversation).update(response_id="")
+
+    def erased(self, conversation: Conversation, positions: Collection[int]) -> None:
+        # Titles, summaries and calls without an answer have no position: they may be made from these messages.
+        rows = rows_of(conversation).exclude(response_id="")
+        for some in chunks(list(positions)):
+            rows.filter(Q(position__in=some) | Q(position__isnull=True)).update(response_id="")
 
     def export_user(self, user: Any, database: str) -> Iterable[dict[str, Any]]:
         rows = Usage.objects.using(database).filter(owner=user).exclude(conversation__owner=user)
@@ -218,7 +224,9 @@ def _strays(database: str, repair: bool) -> Iterator[Finding]:
         with transaction.atomic(using=database):
             rows = list(strays.order_by("pk"))
             if repair:
-                Usage.objects.using(database).filter(pk__in=[row.pk for row in rows]).update(conversation=None)
+                Usage.objects.using(database).filter(pk__in=[row.pk for row in rows]).update(
+                    conversation=None, response_id=""
+                )
         return rows
 
     for row in retry(database, examine):

@@ -69,6 +69,15 @@ def day_of(moment: datetime) -> date:
     return timezone.localdate(moment, timezone.get_default_timezone()) if settings.USE_TZ else moment.date()
 
 
+def detach(collector: Any, field: Any, rows: Any, using: str) -> None:
+    """Let the rows of an erased conversation stay, without it, and without IDs that lead to text at the provider."""
+    collector.add_field_update(rows.model._meta.get_field("response_id"), "", rows)  # first: it is found by the other
+    collector.add_field_update(field, None, rows)
+
+
+detach.lazy_sub_objs = True  # type: ignore[attr-defined]  # Django then does not read the rows before it calls
+
+
 class Usage(models.Model):
     """One call of a model: its tokens, its seconds and its cost. A row has no text, and is never changed.
 
@@ -80,7 +89,7 @@ class Usage(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     conversation = models.ForeignKey(
         Conversation,
-        on_delete=models.SET_NULL,
+        on_delete=detach,
         null=True,
         related_name="usage",
         db_index=False,

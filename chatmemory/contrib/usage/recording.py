@@ -120,6 +120,8 @@ def _record_call(
         rows = Conversation.objects.using(database).filter(pk=key).values_list("pk", "owner_id")
         key, owner = retry(database, rows.first) or (None, None)
     reported = Reported() if usage is None else usage
+    if (key, owner) != (conversation.pk, conversation.owner_id):
+        reported = replace(reported, response_id="")  # which would lead to the text at the provider
     # The name that was asked for: providers name a model more precisely, and by another date every few months.
     reported = replace(reported, model=model, provider=reported.provider or provider)
     fields = {name: call[name] for name in _CALL}

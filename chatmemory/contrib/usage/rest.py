@@ -7,6 +7,7 @@ from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
 
+from django.db.models import QuerySet
 from django.urls import path
 from django.utils import timezone
 from django_filters import rest_framework as filters
@@ -20,7 +21,7 @@ from chatmemory.contrib.usage.sums import Sums, sums, total
 from chatmemory.core.usage import TOKENS
 from chatmemory.formats.schemas import Schema, or_null, text
 from chatmemory.models import Conversation
-from chatmemory.rest.access import reachable_rows
+from chatmemory.rest.access import is_for_others, reachable_rows, signed_in_user
 from chatmemory.rest.filters import ConversationPagination, StrictOrderingFilter
 from chatmemory.rest.problems import invalid
 from chatmemory.rest.serializers import OwnerField, PageSerializer, TokensField
@@ -211,9 +212,9 @@ class UsageViewSet(ChatMemoryViewSet):
     def list(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
         """List the calls of models in a conversation.
 
-        In pages, the newest first, with their total: what the conversation cost.
+        In pages, the newest first, with their total: what the conversation cost. Without those of an earlier owner.
         """
-        rows = self.filter_queryset(rows_of(self.conversation()))
+        rows = self.filter_queryset(_rows_for(request, self.conversation()))
         page = self.paginate_queryset(rows) or []
         answer = self.get_paginated_response(self.get_serializer(page, many=True).data)
         answer.data["total"] = UsageSumsSerializer(total(rows)).data
@@ -258,8 +259,15 @@ def message_field() -> MessageField:
 def _values(request: Request, conversation: Conversation, positions: Collection[int]) -> dict[int, Any]:
     serializer = MessageUsageSerializer()
     # Other code may record what else was called for an answer.
-    rows = rows_of(conversation).filter(position__in=positions, operation=Operation.CHAT).order_by("created_at")
+    rows = _rows_for(request, conversation).filter(position__in=positions, operation=Operation.CHAT)
+    rows = rows.order_by("created_at")
     return {row.position: serializer.to_representation(row) for row in rows if row.position is not None}
+
+
+def _rows_for(request: Request, conversation: Conversation) -> QuerySet[Usage]:
+    """Return the calls in a conversation that a request may show: users see their own, staff all."""
+    rows = rows_of(conversation)
+    return rows if is_for_others(request) else rows.filter(owner=signed_in_user(request))
 
 
 routes = [

@@ -21,7 +21,9 @@ from operator import attrgetter
 from typing import Any, NamedTuple, Self, TypeAlias, cast
 
 from django.db import router
-from django.db.models import BooleanField, Case, Q, When
+from django.db.models import BooleanField, Case, Q, Value, When
+from django.db.models.functions import Coalesce, StrIndex
+from django.db.models.lookups import Exact, GreaterThan, LessThan
 
 from chatmemory.capabilities import RecallFigures
 from chatmemory.core.entries import Cause, Entry, EvictionReason
@@ -37,8 +39,19 @@ from chatmemory.models.message import OPEN, pins_until
 
 _ROWS = 2000
 _STATE = ("eviction_reason", "pins")
-HAS_CALLS = Q(payload__contains='"toolExecutionRequests":[{')
-"""The condition for messages that call tools. The database searches the payload, so it need not be read."""
+_PAYLOAD = Coalesce("payload", Value(""))
+_CALLS_AT = StrIndex(_PAYLOAD, Value('"toolExecutionRequests":[{'))
+_ATTRIBUTES_AT = StrIndex(_PAYLOAD, Value('"attributes":{'))
+
+HAS_CALLS = (
+    Q(type=ChatMessageType.AI.value)
+    & Q(GreaterThan(_CALLS_AT, 0))
+    & (Q(Exact(_ATTRIBUTES_AT, 0)) | Q(LessThan(_CALLS_AT, _ATTRIBUTES_AT)))
+)
+"""The condition for messages that call tools. The database searches the payload, so it need not be read.
+
+Attributes come after the calls, and may have keys of any name.
+"""
 
 _HOLDS_SUMMARY = Q(payload__contains='"type":"compaction"')
 

@@ -10,7 +10,6 @@ from chatmemory.assistant.assistant import running_turn
 from chatmemory.branches.ui_messages import ANSWER_TYPES, answer_id, shown_rows
 from chatmemory.conf import setting
 from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionResultMessage, UserMessage
-from chatmemory.database.reading import CHARS
 from chatmemory.formats.ai_sdk import to_ai_sdk
 from chatmemory.models import Conversation, Message, MessageQuerySet, Origin
 from chatmemory.models.branch import OPEN_END, BranchTree, on_current_branch
@@ -99,9 +98,9 @@ def turns_to_data(conversation: Conversation, before: int | None, reader: Reader
         reader: what is shown of them.
     """
     running = running_turn(conversation)
-    rows, start = _read(conversation, before)
+    rows, start = _read(conversation, before, reader)
     if running is None and before is None and (running := running_turn(conversation)) is not None:
-        rows, start = _read(conversation, before)  # it has begun meanwhile, perhaps before the rows were read
+        rows, start = _read(conversation, before, reader)  # it has begun meanwhile, perhaps before the rows were read
     is_unanswered = running is not None and before is None and bool(rows) and not is_answer(rows[-1].message)
     if is_unanswered:
         asked = [index for index, row in enumerate(rows) if row.type == UserMessage.type]
@@ -110,21 +109,21 @@ def turns_to_data(conversation: Conversation, before: int | None, reader: Reader
     return {"messages": messages, "before": start, "running": is_unanswered, "version": conversation.version}
 
 
-def _read(conversation: Conversation, before: int | None) -> tuple[list[Message], int | None]:
+def _read(conversation: Conversation, before: int | None, reader: Reader) -> tuple[list[Message], int | None]:
     """Return the rows of a page in order, and the position of the first if there are older ones, else None."""
     rows = _current_rows(conversation)
     if before is not None:
         rows = rows.filter(position__lt=before)
-    first = _first_of_page(rows)
+    first = _first_of_page(rows, reader)
     if first is None:
         return [], None
     page = list(rows.filter(position__gte=first).defer("native").order_by("position"))
     return page, first if rows.filter(position__lt=first).exists() else None
 
 
-def _first_of_page(rows: MessageQuerySet) -> int | None:
+def _first_of_page(rows: MessageQuerySet, reader: Reader) -> int | None:
     """Return where a page begins that ends with the last row: with a turn, unless its last turn is too long."""
-    sizes = rows.order_by("-position").values_list("position", "type", CHARS)
+    sizes = rows.order_by("-position").values_list("position", "type", reader.chars)
     turns, chars = 0, 0
     begins: int | None = None
     within: int | None = None
