@@ -72,20 +72,20 @@ def day_of(moment: datetime) -> date:
 class Usage(models.Model):
     """One call of a model: its tokens, its seconds and its cost. A row has no text, and is never changed.
 
-    The row stays when its conversation or its message is erased, and then belongs to no conversation. There are no
-    foreign keys in the database, so writing a row never waits for the lock of its conversation. A count is null if the
-    model's server did not report it, and the cost if a price is unknown.
+    The row stays when its conversation or its message is erased, with the key of the conversation. There are no foreign
+    keys in the database, so writing a row never waits for the lock of its conversation. A count is null if the model's
+    server did not report it, and the cost if a price is unknown.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     conversation = models.ForeignKey(
         Conversation,
-        on_delete=models.SET_NULL,
-        null=True,
+        on_delete=models.DO_NOTHING,
+        null=True,  # never; but joins then keep the rows of conversations that were erased
         related_name="usage",
         db_index=False,
         db_constraint=False,
-        help_text="Null after it was erased.",
+        help_text="Its key stays after it was erased.",
     )
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL,
@@ -168,6 +168,6 @@ class Usage(models.Model):
         return f"{self.model} {self.operation} {self.created_at:%Y-%m-%d %H:%M}"
 
 
-def rows_of(conversation: Conversation) -> models.QuerySet[Usage]:
-    """Return the rows of a conversation, in the database from which it was read."""
-    return Usage.objects.using(conversation._state.db).filter(conversation=conversation)
+def rows_of(conversation: Conversation, database: str | None = None) -> models.QuerySet[Usage]:
+    """Return the rows of a conversation, by default in the database from which it was read."""
+    return Usage.objects.using(database or conversation._state.db).filter(conversation=conversation)

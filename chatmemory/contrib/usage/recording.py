@@ -23,6 +23,7 @@ from chatmemory.contrib.usage.models import (
     Operation,
     Status,
     Usage,
+    rows_of,
 )
 from chatmemory.contrib.usage.prices import Cost, cost_of
 from chatmemory.core.asynchronous import async_change
@@ -92,7 +93,7 @@ def record_usage(
     )
     database = router.db_for_write(Usage, instance=self)
     _write(row, database)
-    return Usage.objects.using(database).get(pk=row.pk) if row.response_id else row
+    return rows_of(self, database).get(pk=row.pk) if row.response_id else row
 
 
 arecord_usage = async_change(record_usage)
@@ -113,16 +114,15 @@ def _record_call(
     if conversation is None:
         return
     database = router.db_for_write(Usage, instance=conversation)
-    key: Any = conversation.pk
     owner: Any = conversation.owner_id
     if call["position"] is None:  # nothing was stored: it may have been erased or anonymised during the call
-        rows = Conversation.objects.using(database).filter(pk=key).values_list("pk", "owner_id")
-        key, owner = retry(database, rows.first) or (None, None)
+        owners = Conversation.objects.using(database).filter(pk=conversation.pk).values_list("owner_id", flat=True)
+        owner = retry(database, owners.first)
     reported = Reported() if usage is None else usage
     # The name that was asked for: providers name a model more precisely, and by another date every few months.
     reported = replace(reported, model=model, provider=reported.provider or provider)
     fields = {name: call[name] for name in _CALL}
-    _write(_new_row(reported, conversation_id=key, owner_id=owner, **fields), database)
+    _write(_new_row(reported, conversation_id=conversation.pk, owner_id=owner, **fields), database)
 
 
 def _new_row(reported: Reported, **fields: Any) -> Usage:
