@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal
 
 from django.apps import apps
@@ -48,6 +49,20 @@ class Catalog:
             to,
             table,
         )
+
+    def sequences(self) -> dict[tuple[str, str], int]:
+        """Return the last values of the sequences of columns, by the names of table and column."""
+        rows = self._rows(
+            "SELECT owner.relname::text, attname::text, last_value FROM pg_depend "
+            "JOIN pg_class AS sequence ON sequence.oid = objid AND sequence.relkind = 'S' "
+            "JOIN pg_class AS owner ON owner.oid = refobjid "
+            "JOIN pg_attribute ON attrelid = refobjid AND attnum = refobjsubid "
+            "JOIN pg_sequences ON sequencename = sequence.relname "
+            "AND schemaname = sequence.relnamespace::regnamespace::text "
+            "WHERE classid = 'pg_class'::regclass AND refclassid = 'pg_class'::regclass AND deptype IN ('a', 'i') "
+            "AND owner.relnamespace = current_schema()::regnamespace AND last_value IS NOT NULL"
+        )
+        return {(table, column): value for table, column, value in rows}
 
     def has_citus(self) -> bool:
         """Return whether the extension is in the database."""
@@ -248,7 +263,8 @@ def distribute(
             tell(step.what)
             _execute(connection, step.sql)
         if not constraints_only:
-            for step in shard_steps(catalog, users, shards):
+            before = catalog.sequences()
+            for step in chain(shard_steps(catalog, users, shards), sequence_steps(catalog, before)):
                 tell(step.what)
                 _execute(connection, step.sql)
         if dry_run:
@@ -329,6 +345,21 @@ def shard_steps(catalog: Catalog, users: Users, shards: int) -> Iterator[Step]:
             # Citus checks foreign keys at once only.
             f'ALTER TABLE {table} ADD CONSTRAINT "{name}" {definition.removesuffix(_DEFERRED)}',
         )
+
+
+def sequence_steps(catalog: Catalog, before: dict[tuple[str, str], int]) -> Iterator[Step]:
+    """Yield the steps after which sequences go on from their values ``before`` the distribution.
+
+    If the coordinator knows its address, Citus also takes in the tables that refer to users, such as permissions, and
+    those to which these refer. It makes new ones of them, whose identity columns begin again.
+    """
+    after = catalog.sequences()
+    for (table, column), value in sorted(before.items()):
+        if after.get((table, column), 0) < value:
+            yield Step(
+                f"{table}: let {column} go on after {value}.",
+                f"SELECT setval(pg_get_serial_sequence('\"{table}\"', '{column}'), {value})",
+            )
 
 
 def _execute(connection: BaseDatabaseWrapper, sql: str) -> None:

@@ -13,10 +13,11 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test import Client
 
-from chatmemory.contrib.citus.distribution import Catalog, Users, shard_steps
+from chatmemory.contrib.citus.distribution import Catalog, Users, sequence_steps, shard_steps
 from chatmemory.models import Conversation, TokenCalibration
 from chatmemory.verification import verify
 from tests.support.api import post
+from tests.support.factories import UserFactory
 from tests.support.kept_names import led_to, where_names_are_kept
 
 pytestmark = [pytest.mark.django_db(transaction=True), where_names_are_kept]
@@ -93,6 +94,20 @@ def test_tables_are_distributed_without_any_foreign_key(users: Users) -> None:
     assert sorted(dropped) == sorted(keys)
     assert sorted(added) == sorted(key for key, to_users in keys.items() if users == "reference" or not to_users)
     assert not [sql for sql in steps if "DEFERRABLE" in sql]
+
+
+def test_sequences_that_begin_again_go_on() -> None:
+    """Citus makes new tables of those that refer to users, with new sequences."""
+    last = UserFactory()
+    catalog = Catalog(connection)
+    before = catalog.sequences()
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE auth_user ALTER COLUMN id RESTART")
+        steps = [step.sql for step in sequence_steps(catalog, before)]
+        assert len(steps) == 1
+        cursor.execute(steps[0])
+    assert UserFactory().pk == last.pk + 1
+    assert list(sequence_steps(catalog, before)) == []
 
 
 def test_without_citus_it_says_what_is_missing() -> None:
