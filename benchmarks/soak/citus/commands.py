@@ -106,14 +106,18 @@ def run(folder: Path, minutes: float) -> dict[str, Any]:
 
 def operations(username: str) -> Iterator[tuple[str, Callable[[], object]]]:
     """Yield the operations of a user in their order, for each goes on from what those before it have left."""
+    from asgiref.sync import async_to_sync
     from django.contrib.auth import get_user_model
     from django.test import Client
     from langgraph.checkpoint.base import empty_checkpoint
+    from pydantic_ai.conversation import Conversation as PydanticConversation
+    from pydantic_ai.messages import ModelRequest
     from rest_framework.test import APIClient
 
     from chatmemory import AiMessage, UserMessage
     from chatmemory.assistant import Answered, Assistant, Usage
     from chatmemory.contrib.langgraph.saver import DjangoSaver
+    from chatmemory.contrib.pydantic_ai import DjangoConversationStore
     from chatmemory.core.window import Window, WindowKind
     from chatmemory.models import Conversation
     from chatmemory.personal_data import erase_user, export_user
@@ -170,6 +174,8 @@ def operations(username: str) -> Iterator[tuple[str, Callable[[], object]]]:
     yield "read the memory", memory.messages
     yield "read the memory by a memory ID", lambda: store.get_messages("named")
     yield "a turn of an assistant, with recall and usage", lambda: chat("And which tea 3?")
+    question = {"message": {"type": "USER", "contents": [{"type": "TEXT", "text": "Tea 4?"}]}}
+    yield "a turn over REST", lambda: ask(f"{here}turns/", question)
     answer = conversation.messages.filter(type="AI", text="Green tea.").last()
     yield "record usage", lambda: conversation.record_usage({"model": "m", "input_tokens": 1, "response_id": "r"})
     feedback = f"{here}messages/{answer.position}/feedback/"
@@ -212,6 +218,15 @@ def operations(username: str) -> Iterator[tuple[str, Callable[[], object]]]:
     yield "LangGraph: put a checkpoint", put
     yield "LangGraph: read the last checkpoint", lambda: saver.get_tuple(config)
     yield "LangGraph: delete a thread", lambda: saver.delete_thread("graph")
+    agents = DjangoConversationStore(owner=owner)
+
+    async def save() -> None:
+        stored = await agents.load("agent") or PydanticConversation(conversation_id="agent")
+        stored.messages.append(ModelRequest.user_text_prompt("Hi"))
+        await agents.save(stored)
+
+    async_to_sync(save)()
+    yield "Pydantic AI: load and save a conversation", async_to_sync(save)
     yield "list one's own conversations over REST", lambda: ask("/api/conversations/")
     yield "search one's own conversations over REST", lambda: ask("/api/conversations/?search=tea")
     yield "add up one's own usage over REST", lambda: ask("/api/usage/")
