@@ -235,7 +235,11 @@ class TestTransfer:
         assert (list(before), Conversation.objects.get().usage.count()) == (expected, 3)
 
     def test_a_row_of_another_conversation_is_not_taken(self, file: Path) -> None:
-        Usage.objects.update(conversation=ConversationFactory())
+        other, kept = ConversationFactory(), list(Usage.objects.all())
+        Usage.objects.all().delete()
+        for row in kept:
+            row.conversation = other
+            row.save(force_insert=True)
         assert "belongs to another conversation" in self.run(file)
 
     def test_each_field_is_restored(self, conversation: Conversation, tmp_path: Path) -> None:
