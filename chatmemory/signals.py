@@ -35,6 +35,9 @@ compaction_failed = Signal()
 It is sent outside of any transaction, right after the failure.
 """
 
+recall_failed = Signal()
+"""``conversation``, ``message`` (the user's) and ``error``: the model answers without what could not be recalled."""
+
 model_calling = Signal()
 """``conversation``, ``model``, ``provider`` and ``operation``: an assistant is about to call its model.
 

@@ -15,9 +15,11 @@ from typing import Any, Self
 
 from benchmarks.soak.programs import as_user, free_port
 
-__all__ = ["PostgresServer"]
+__all__ = ["DATABASE", "PostgresServer"]
 
-_DATABASE = "chatmemory"
+DATABASE = "chatmemory"
+"""The database that each server has."""
+
 _USER = "postgres"
 _PATIENCE = 60.0
 
@@ -56,7 +58,7 @@ class PostgresServer:
         try:
             self.start()
             if self._primary is None:
-                self.query(f"CREATE DATABASE {_DATABASE}", database="postgres")
+                self.query(f"CREATE DATABASE {DATABASE}", database="postgres")
             else:
                 self._primary.wait_for(f"SELECT count(*) = 1 FROM pg_stat_replication WHERE {self._known_as()}")
         except BaseException:
@@ -74,7 +76,7 @@ class PostgresServer:
             "HOST": "127.0.0.1",
             "PORT": str(self.port),
             "USER": _USER,
-            "NAME": _DATABASE,
+            "NAME": DATABASE,
         }
         return settings | more
 
@@ -143,7 +145,7 @@ class PostgresServer:
         self.query("SELECT pg_reload_conf()")
         self.wait_for(f"SELECT current_setting('{setting}') = '{value}'")
 
-    def query(self, statement: str, database: str = _DATABASE) -> list[tuple[Any, ...]]:
+    def query(self, statement: str, database: str = DATABASE) -> list[tuple[Any, ...]]:
         """Return the rows that the server gives to a statement, on a connection of its own."""
         import psycopg
 
@@ -152,7 +154,7 @@ class PostgresServer:
             cursor = connection.execute(statement.encode())
             return cursor.fetchall() if cursor.description else []
 
-    def wait_for(self, condition: str, database: str = _DATABASE) -> None:
+    def wait_for(self, condition: str, database: str = DATABASE) -> None:
         """Wait until a query gives one row that is true."""
         import psycopg
 

@@ -41,6 +41,7 @@ from chatmemory.database.new_messages import NewMessages
 from chatmemory.database.reading import MemoryBound, pages, rows_of
 from chatmemory.models import Conversation, Origin, WrittenBy
 from chatmemory.models.branch import on_current_branch
+from chatmemory.signals import recall_failed
 from chatmemory.stores import DjangoChatMemoryStore
 
 # The messages, from the first on, that a title is made of.
@@ -247,8 +248,9 @@ class ConversationLease(Lease):
             return None
         try:
             recalled = recall(conversation, message, room)
-        except Exception:  # an answer without it is better than none
+        except Exception as error:  # an answer without it is better than none
             _logger.exception("Nothing could be recalled in conversation %s", self.name)
+            recall_failed.send_robust(Conversation, conversation=conversation, message=message, error=error)
             return None
         if recalled is None:
             return None

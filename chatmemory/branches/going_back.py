@@ -304,7 +304,9 @@ def _begin(tree: BranchTree, branch: Branch) -> None:
     if tree.branches[0].pk is None:
         first = tree.branches[0]
         first.current_to = ends.pop(first.version, None)
-        rows.bulk_create([first, branch])
+        # Not one statement: on Citus, an insertion of several rows is committed in two phases.
+        for each in (first, branch):
+            rows.bulk_create([each])
         return
     current = rows.filter(conversation=tree.conversation, current_to__isnull=False)
     current.exclude(version__in=ends).update(current_to=None)

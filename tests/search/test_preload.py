@@ -16,6 +16,7 @@ from chatmemory.assistant.anthropic import AnthropicChatModel
 from chatmemory.capabilities import Recalled, hooks
 from chatmemory.core.messages import ToolExecutionResultMessage
 from chatmemory.models import Conversation, TokenCalibration
+from chatmemory.signals import recall_failed
 from tests.assistant.test_anthropic_cache import PromptCache
 from tests.database.test_async import run
 from tests.support.anthropic_server import AnthropicServer, anthropic_server, call, message, text, thinking
@@ -296,10 +297,21 @@ class TestOtherFunctions:
         def recall(*given: Any) -> Recalled:
             raise ZeroDivisionError
 
-        with caplog.at_level(logging.ERROR, "chatmemory.assistant"):
-            answer = Assistant(ScriptedModel("Well."), recall=recall).chat(ConversationFactory(), "Kiwi?")
+        told: list[Any] = []
+
+        def note(conversation: Any, message: Any, error: Any, **kwargs: Any) -> None:
+            told.append((conversation, message, type(error)))
+
+        conversation = ConversationFactory()
+        recall_failed.connect(note)
+        try:
+            with caplog.at_level(logging.ERROR, "chatmemory.assistant"):
+                answer = Assistant(ScriptedModel("Well."), recall=recall).chat(conversation, "Kiwi?")
+        finally:
+            recall_failed.disconnect(note)
         assert answer.text == "Well."
         assert "Nothing could be recalled" in caplog.text
+        assert told == [(conversation, UserMessage("Kiwi?"), ZeroDivisionError)]
 
     def test_what_is_neither(self) -> None:
         with pytest.raises(TypeError, match='recall must be "preload" or a function'):

@@ -33,6 +33,7 @@ from chatmemory.contrib.usage.admin import UsageAdmin, amount
 from chatmemory.contrib.usage.models import Operation, Usage
 from chatmemory.core.usage import TOKENS
 from chatmemory.models import Conversation
+from chatmemory.models.fields import uuid7
 from tests.support import budget
 from tests.support.factories import ConversationFactory, UserFactory
 from tests.support.planted import member
@@ -115,9 +116,10 @@ def words(text: str) -> str:
 
 
 def called(days: int = 0, **fields: Any) -> Usage:
-    """A call so many days ago."""
+    """A call so many days ago, by default in a conversation that was erased."""
     moment = timezone.now() - timedelta(days=days)
-    return Usage.objects.create(**{"model": "gpt-5", "input_tokens": 10, "created_at": moment, **fields})
+    told = {"conversation_id": uuid7()} if "conversation" not in fields else {}
+    return Usage.objects.create(**{"model": "gpt-5", "input_tokens": 10, "created_at": moment, **told, **fields})
 
 
 @dataclass

@@ -89,7 +89,7 @@ def test_error_is_of_calls_that_have_both(conversation: Conversation) -> None:
         *(("a", 110, 100), ("a", 330, 300), ("a", 1000, None), ("a", None, 1000)),
         *(("b", 90, 100), ("c", None, 5), ("d", 5, 0)),
     ):
-        Usage.objects.create(model=model, estimated_tokens=estimated, input_tokens=reported)
+        conversation.usage.create(model=model, estimated_tokens=estimated, input_tokens=reported)
     errors = {one.key: one.estimate_error for one in sums(Usage.objects.all(), "model")}
     assert errors == {"a": pytest.approx(0.1), "b": pytest.approx(-0.1), "c": None, "d": None}
     assert total(Usage.objects.all()).estimate_error == pytest.approx(535 / 500 - 1)

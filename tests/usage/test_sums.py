@@ -16,6 +16,7 @@ from django.test.utils import CaptureQueriesContext
 from chatmemory.contrib.usage.models import Operation, Usage
 from chatmemory.contrib.usage.sums import GROUPS, Sums, sums, total
 from chatmemory.core.usage import TOKENS
+from chatmemory.models.fields import uuid7
 from tests.support.factories import ConversationFactory
 
 pytestmark = pytest.mark.django_db
@@ -56,7 +57,7 @@ def rows() -> list[Usage]:
         cost = rng.choice([None, Decimal(rng.randrange(10**14)).scaleb(-12)])
         made.append(
             Usage(
-                conversation=rng.choice([conversation, None]),
+                conversation=conversation,
                 owner=rng.choice([conversation.owner, None]),
                 model=rng.choice(["gpt-5", "claude-sonnet-4-5"]),
                 operation=rng.choice(Operation.values),
@@ -107,7 +108,7 @@ def test_a_day_begins_in_the_time_zone_of_the_project(settings: Any) -> None:
     settings.TIME_ZONE = "Asia/Tokyo"
     moments = [datetime(2026, 3, 1, 14, 59, tzinfo=UTC), datetime(2026, 3, 1, 15, 0, tzinfo=UTC)]
     for moment in moments:
-        Usage.objects.create(model="m", created_at=moment)
+        Usage.objects.create(conversation_id=uuid7(), model="m", created_at=moment)
     assert [str(one.key) for one in sums(Usage.objects.all(), "day")] == ["2026-03-02", "2026-03-01"]
 
 

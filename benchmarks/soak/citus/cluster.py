@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.soak.crew import configure, versions
-from benchmarks.soak.postgres import PostgresServer
+from benchmarks.soak.postgres import DATABASE, PostgresServer
 
-__all__ = ["configured", "distribute", "distributed", "new_cluster"]
+__all__ = ["configured", "distribute", "distributed", "join", "new_cluster"]
 
 _SETTINGS = {
     "shared_preload_libraries": "citus",
@@ -42,15 +42,27 @@ def new_cluster(folder: Path) -> Iterator[list[PostgresServer]]:
                         "or from https://github.com/citusdata/citus with `make install-all`"
                     ) from error
                 raise
-        for node in nodes:
-            node.query("CREATE EXTENSION citus")
-        coordinator, *workers = nodes
-        coordinator.query(f"SELECT citus_set_coordinator_host('127.0.0.1', {coordinator.port})")
-        for worker in workers:
-            coordinator.query(f"SELECT citus_add_node('127.0.0.1', {worker.port})")
-        [(version,)] = coordinator.query("SELECT extversion FROM pg_extension WHERE extname = 'citus'")
+        join(nodes, DATABASE)
+        [(version,)] = nodes[0].query("SELECT extversion FROM pg_extension WHERE extname = 'citus'")
         versions.append(f"Citus {version}")
         yield nodes
+
+
+def join(nodes: Sequence[PostgresServer], database: str, *, with_host: bool = True) -> None:
+    """Make a database of the coordinator and the workers one of Citus.
+
+    Args:
+        nodes: the coordinator and the workers.
+        database: its name; each node has it.
+        with_host: whether the coordinator is told its own address.
+    """
+    coordinator, *workers = nodes
+    for node in nodes:
+        node.query("CREATE EXTENSION citus", database)
+    if with_host:
+        coordinator.query(f"SELECT citus_set_coordinator_host('127.0.0.1', {coordinator.port})", database)
+    for worker in workers:
+        coordinator.query(f"SELECT citus_add_node('127.0.0.1', {worker.port})", database)
 
 
 @contextmanager

@@ -22,6 +22,7 @@ _SUITES = {
     "the admin": ["tests/admin"],
     "adapters, LangGraph among them, and names": ["tests/contrib"],
     "maintenance and transfer": ["tests/maintenance", "tests/transfer"],
+    "branches, feedback, search and usage": ["tests/branches", "tests/feedback", "tests/search", "tests/usage"],
 }
 _QUICK = ["maintenance and transfer"]
 

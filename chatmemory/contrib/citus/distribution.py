@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal
 
 from django.apps import apps
@@ -40,13 +41,37 @@ class Catalog:
         """Return the columns of the foreign keys from one table to another, by the names of the constraints."""
         return dict(self._constraints(table, "f", to))
 
+    def definitions(self, table: str, to: str) -> list[tuple[str, str, bool]]:
+        """Return the foreign keys of a table: their names, their definitions, and whether they refer to ``to``."""
+        return self._rows(
+            "SELECT conname::text, pg_get_constraintdef(oid), confrelid = %s::regclass FROM pg_constraint "
+            "WHERE conrelid = %s::regclass AND contype = 'f' ORDER BY 1",
+            to,
+            table,
+        )
+
+    def sequences(self) -> dict[tuple[str, str], int]:
+        """Return the last values of the sequences of columns, by the names of table and column."""
+        rows = self._rows(
+            "SELECT owner.relname::text, attname::text, last_value FROM pg_depend "
+            "JOIN pg_class AS sequence ON sequence.oid = objid AND sequence.relkind = 'S' "
+            "JOIN pg_class AS owner ON owner.oid = refobjid "
+            "JOIN pg_attribute ON attrelid = refobjid AND attnum = refobjsubid "
+            "JOIN pg_sequences ON sequencename = sequence.relname "
+            "AND schemaname = sequence.relnamespace::regnamespace::text "
+            "WHERE classid = 'pg_class'::regclass AND refclassid = 'pg_class'::regclass AND deptype IN ('a', 'i') "
+            "AND owner.relnamespace = current_schema()::regnamespace AND last_value IS NOT NULL"
+        )
+        return {(table, column): value for table, column, value in rows}
+
     def has_citus(self) -> bool:
         """Return whether the extension is in the database."""
         return bool(self._rows("SELECT 1 FROM pg_extension WHERE extname = 'citus'"))
 
     def is_distributed(self, table: str) -> bool:
         """Return whether Citus has distributed a table, or made a reference table of it."""
-        return bool(self._rows("SELECT 1 FROM pg_dist_partition WHERE logicalrelid = %s::regclass", table))
+        sql = "SELECT 1 FROM pg_dist_partition WHERE logicalrelid = %s::regclass"
+        return self.has_citus() and bool(self._rows(sql, table))
 
     def _constraints(self, table: str, kind: str, to: str | None = None) -> list[tuple[str, list[str]]]:
         sql = f"SELECT conname::text, {_COLUMNS} FROM pg_constraint WHERE conrelid = %s::regclass AND contype = %s"
@@ -65,6 +90,7 @@ NAMES = Name._meta.db_table
 
 _BY = "conversation_id"
 _KEYS = IdempotencyKey._meta.db_table
+_DEFERRED = " DEFERRABLE INITIALLY DEFERRED"
 _NUL = r"'\x00'::bytea"
 
 
@@ -94,7 +120,7 @@ def tables_of_rows() -> dict[str, list[Reference]]:
     """Return the tables of chatmemory and its capabilities whose rows belong to a conversation.
 
     Each is there by its name, behind the tables that it refers to, with these references. A model belongs to a
-    conversation by a foreign key named ``conversation``, unless its rows outlive the conversation.
+    conversation by a foreign key named ``conversation``. If its rows outlive the conversation, they keep its key.
     """
     labels = {"chatmemory", *(capability.app.label for capability in capabilities())}
     chosen = [model for model in apps.get_models() if model._meta.app_label in labels and _has_conversation(model)]
@@ -116,25 +142,7 @@ def _referred(field: Any) -> Any:
 
 
 def _has_conversation(model: type[models.Model]) -> bool:
-    return any(_is_to_conversation(field) and not field.null for field in _foreign_keys(model))
-
-
-def tables_that_outlive() -> list[str]:
-    """Return the tables whose rows stay when their conversation is erased.
-
-    What a table is distributed by must never change, so each is distributed by its primary key, as the names are.
-    """
-    labels = {capability.app.label for capability in capabilities()}
-    models = [model for model in apps.get_models() if model._meta.app_label in labels]
-    return [
-        model._meta.db_table
-        for model in models
-        if any(_is_to_conversation(field) and field.null for field in _foreign_keys(model))
-    ]
-
-
-def _is_to_conversation(field: Any) -> bool:
-    return field.name == "conversation" and field.related_model is Conversation
+    return any(field.name == "conversation" and field.related_model is Conversation for field in _foreign_keys(model))
 
 
 def _foreign_keys(model: type[models.Model]) -> list[Any]:
@@ -172,7 +180,7 @@ def constraint_steps(catalog: Catalog) -> Iterator[Step]:
                     f"{table}: refer to the {reference.field} by the conversation, too.",
                     f"ALTER TABLE {table} ADD CONSTRAINT {table}_{reference.field} "
                     f"FOREIGN KEY ({_BY}, {reference.column}) "
-                    f"REFERENCES {reference.to} ({_BY}, id) DEFERRABLE INITIALLY DEFERRED",
+                    f"REFERENCES {reference.to} ({_BY}, id){_DEFERRED}",
                 )
 
 
@@ -255,7 +263,8 @@ def distribute(
             tell(step.what)
             _execute(connection, step.sql)
         if not constraints_only:
-            for step in _shard_steps(catalog, users, shards):
+            before = catalog.sequences()
+            for step in chain(shard_steps(catalog, users, shards), sequence_steps(catalog, before)):
                 tell(step.what)
                 _execute(connection, step.sql)
         if dry_run:
@@ -266,7 +275,7 @@ def distribute(
             tell(f"Set {name} to {value} in the database, for new connections to any node.")
             _set(connection, name, value)
         tell("Delete what is left of the tables on the coordinator itself.")
-        for table in [CONVERSATIONS, *tables_of_rows(), NAMES, *tables_that_outlive()]:
+        for table in [CONVERSATIONS, *tables_of_rows(), NAMES]:
             _execute(connection, f"SELECT truncate_local_data_after_distributing_table('{table}')")
 
 
@@ -289,64 +298,68 @@ def _set(connection: BaseDatabaseWrapper, name: str, value: str) -> None:
 
 def _lock(connection: BaseDatabaseWrapper) -> None:
     """Block writes until the end of the transaction."""
-    tables = ", ".join([CONVERSATIONS, *tables_of_rows(), NAMES, *tables_that_outlive()])
+    tables = ", ".join([CONVERSATIONS, *tables_of_rows(), NAMES])
     _execute(connection, f"LOCK TABLE {tables} IN SHARE ROW EXCLUSIVE MODE")
 
 
-def _shard_steps(catalog: Catalog, users: Users, shards: int) -> Iterator[Step]:
-    if catalog.is_distributed(CONVERSATIONS):
-        return
-    rows = tables_of_rows()
-    pairs = [(table, CONVERSATIONS) for table in rows]
-    pairs += [(table, reference.to) for table, references in rows.items() for reference in references]
+def shard_steps(catalog: Catalog, users: Users, shards: int) -> Iterator[Step]:
+    """Yield the steps that distribute the tables which are not distributed; none if all are."""
+    rows = [table for table in tables_of_rows() if not catalog.is_distributed(table)]
+    is_new = not catalog.is_distributed(CONVERSATIONS)
+    accounts = get_user_model()._meta.db_table
     dropped = []
     # First of all: Citus takes in every table that refers to one of its own, and alters none with an identity column.
-    for table, to in pairs:
-        for name, columns in catalog.foreign_keys(table, to).items():
-            dropped.append((table, to, name, columns))
-            yield Step(
-                f"{table}: drop the foreign key to {to} for the moment.",
-                f'ALTER TABLE {table} DROP CONSTRAINT "{name}"',
-            )
-    accounts = get_user_model()._meta.db_table
-    if users == "reference":
-        if not catalog.is_distributed(accounts):
+    # And a table is not altered in the transaction in which its rows were copied with a deferred foreign key.
+    for table in [CONVERSATIONS, *rows] if is_new else rows:
+        for name, definition, is_to_users in catalog.definitions(table, accounts):
+            if users == "reference" or not is_to_users:
+                dropped.append((table, name, definition))
+                yield Step(f"{table}: drop the foreign key {name} for the moment.", _drop(table, name))
+            else:
+                what = f"{table}: drop the foreign key {name} to users, who stay on the coordinator."
+                yield Step(what, _drop(table, name))
+    if is_new:
+        if users == "reference" and not catalog.is_distributed(accounts):
             yield Step(
                 f"{accounts}: copy it to every node, as a reference table.",
                 f"SELECT create_reference_table('{accounts}')",
             )
-    else:
-        for name in catalog.foreign_keys(CONVERSATIONS, accounts):
-            yield Step(
-                f"{CONVERSATIONS}: drop the foreign key to users, which stay on the coordinator.",
-                f'ALTER TABLE {CONVERSATIONS} DROP CONSTRAINT "{name}"',
-            )
-    yield Step(
-        f"{CONVERSATIONS}: distribute it by its primary key, in {shards} shards.",
-        f"SELECT create_distributed_table('{CONVERSATIONS}', 'id', shard_count := {shards}, colocate_with := 'none')",
-    )
+        yield Step(
+            f"{CONVERSATIONS}: distribute it by its primary key, in {shards} shards.",
+            f"SELECT create_distributed_table('{CONVERSATIONS}', 'id', shard_count := {shards}, "
+            "colocate_with := 'none')",
+        )
     for table in rows:
         yield Step(
             f"{table}: distribute it by the conversation, colocated with it.",
-            f"SELECT create_distributed_table('{table}', 'conversation_id', colocate_with := '{CONVERSATIONS}')",
+            f"SELECT create_distributed_table('{table}', '{_BY}', colocate_with := '{CONVERSATIONS}')",
         )
-    yield Step(
-        f"{NAMES}: distribute it by the name.",
-        f"SELECT create_distributed_table('{NAMES}', 'digest', shard_count := {shards}, colocate_with := 'none')",
-    )
-    for table in tables_that_outlive():
+    if is_new:
         yield Step(
-            f"{table}: distribute it by its primary key, because its rows outlive their conversation.",
-            f"SELECT create_distributed_table('{table}', 'id', shard_count := {shards}, colocate_with := 'none')",
+            f"{NAMES}: distribute it by the name.",
+            f"SELECT create_distributed_table('{NAMES}', 'digest', shard_count := {shards}, colocate_with := 'none')",
         )
-    for table, to, name, columns in dropped:
-        to_columns = "id" if len(columns) == 1 else "conversation_id, id"
+    for table, name, definition in dropped:
         yield Step(
-            f"{table}: add the foreign key to {to} again.",
+            f"{table}: add the foreign key {name} again.",
             # Citus checks foreign keys at once only.
-            f'ALTER TABLE {table} ADD CONSTRAINT "{name}" '
-            f"FOREIGN KEY ({', '.join(columns)}) REFERENCES {to} ({to_columns})",
+            f'ALTER TABLE {table} ADD CONSTRAINT "{name}" {definition.removesuffix(_DEFERRED)}',
         )
+
+
+def sequence_steps(catalog: Catalog, before: dict[tuple[str, str], int]) -> Iterator[Step]:
+    """Yield the steps after which sequences go on from their values ``before`` the distribution.
+
+    If the coordinator knows its address, Citus also takes in the tables that refer to users, such as permissions, and
+    those to which these refer. It makes new ones of them, whose identity columns begin again.
+    """
+    after = catalog.sequences()
+    for (table, column), value in sorted(before.items()):
+        if after.get((table, column), 0) < value:
+            yield Step(
+                f"{table}: let {column} go on after {value}.",
+                f"SELECT setval(pg_get_serial_sequence('\"{table}\"', '{column}'), {value})",
+            )
 
 
 def _execute(connection: BaseDatabaseWrapper, sql: str) -> None:

@@ -225,10 +225,12 @@ def _rows_near(scope: Scope, found: Sequence[Result]) -> dict[Any, list[Message]
         for hit in result.found[:1]
     ]
     if places:
-        conversations = scope.conversations.order_by().values("pk")
-        rows = Message.objects.using(scope.conversations.db).filter(reduce(or_, places), conversation__in=conversations)
-        rows = rows.filter(on_current_branch(), origin=Origin.SAID, type__in=scope.types).exclude(text="")
-        for row in rows.order_by("position"):
+        keys = {result.conversation.pk for result in found}
+        rows = Message.objects.using(scope.conversations.db).filter(reduce(or_, places), conversation__in=keys)
+        rows = rows.filter(conversation__in=scope.conversations.order_by().values("pk"))
+        # With the key of the only conversation, a distributed table asks one shard.
+        here = on_current_branch(*keys) if len(keys) == 1 else on_current_branch()
+        for row in rows.filter(here, origin=Origin.SAID, type__in=scope.types).exclude(text="").order_by("position"):
             if not _repeats(row):
                 near.setdefault(row.conversation_id, []).append(row)
     return near

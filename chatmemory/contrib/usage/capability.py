@@ -12,8 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from django.db import transaction
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -75,12 +74,11 @@ class UsageCapability(Capability):
         # Another user of the same name, in another database, may be another person.
         row.owner_id = conversation.owner_id if line.flag("by_owner") else None
         database = conversation._state.db or "default"
-        there = Usage.objects.using(database).filter(pk=row.pk)
-        if there.exclude(conversation=None).exclude(conversation=conversation).exists():
+        if Usage.objects.using(database).filter(pk=row.pk).exclude(conversation=conversation).exists():
             raise line.bad(f"id: {row.pk} belongs to another conversation")
 
         def write() -> None:
-            there.delete()  # the conversation was erased, and its rows stayed
+            rows_of(conversation).filter(pk=row.pk).delete()  # the conversation was erased, and its rows stayed
             row.save(using=database, force_insert=True)
 
         return write
@@ -91,8 +89,6 @@ class UsageCapability(Capability):
             memory_ids = {conversation.pk: conversation.memory_id for conversation in page}
             rows = Usage.objects.using(database).filter(conversation__in=page)
             yield from _wrong_costs(rows, memory_ids, repair)
-        if not conversations.query.has_filters():
-            yield from _strays(database, repair)
 
     def routes(self) -> Sequence[URLPattern]:
         from chatmemory.contrib.usage.rest import routes
@@ -206,35 +202,10 @@ def _wrong_costs(rows: QuerySet[Usage], memory_ids: Mapping[Any, str], repair: b
             found="none" if row.cost is None else f"{row.cost.normalize():f} {row.currency}",
         )
         if repair:
-            same = Usage.objects.using(rows.db).filter(pk=row.pk)
+            same = Usage.objects.using(rows.db).filter(conversation=row.conversation_id, pk=row.pk)
             retry(rows.db, partial(same.update, cost=cost.amount, currency=cost.currency))
         yield replace(finding, repaired=repair)
 
 
 def _stored(amount: Decimal | None) -> int | None:
     return CostField().get_prep_value(amount)
-
-
-def _strays(database: str, repair: bool) -> Iterator[Finding]:
-    """Yield the rows of conversations that are not there: they were erased while the row was written."""
-    found = Conversation.objects.using(database).filter(pk=OuterRef("conversation_id"))
-    strays = Usage.objects.using(database).filter(~Exists(found), conversation__isnull=False)
-
-    def examine() -> list[Usage]:
-        with transaction.atomic(using=database):
-            rows = list(strays.order_by("pk"))
-            if repair:
-                Usage.objects.using(database).filter(pk__in=[row.pk for row in rows]).update(
-                    conversation=None, response_id=""
-                )
-        return rows
-
-    for row in retry(database, examine):
-        yield Finding(
-            conversation=UUID(str(row.conversation_id)),
-            memory_id="",
-            what=f"conversation of usage {row.pk}",
-            expected="none, because it was erased",
-            found=str(row.conversation_id),
-            repaired=repair,
-        )

@@ -69,32 +69,31 @@ def day_of(moment: datetime) -> date:
     return timezone.localdate(moment, timezone.get_default_timezone()) if settings.USE_TZ else moment.date()
 
 
-def detach(collector: Any, field: Any, rows: Any, using: str) -> None:
-    """Let the rows of an erased conversation stay, without it, and without IDs that lead to text at the provider."""
-    collector.add_field_update(rows.model._meta.get_field("response_id"), "", rows)  # first: it is found by the other
-    collector.add_field_update(field, None, rows)
+def keep(collector: Any, field: Any, rows: Any, using: str) -> None:
+    """Let the rows of an erased conversation stay with its key, without IDs that lead to text at the provider."""
+    collector.add_field_update(rows.model._meta.get_field("response_id"), "", rows)
 
 
-detach.lazy_sub_objs = True  # type: ignore[attr-defined]  # Django then does not read the rows before it calls
+keep.lazy_sub_objs = True  # type: ignore[attr-defined]  # Django then does not read the rows before it calls
 
 
 class Usage(models.Model):
     """One call of a model: its tokens, its seconds and its cost. A row has no text, and is never changed.
 
-    The row stays when its conversation or its message is erased, and then belongs to no conversation. There are no
-    foreign keys in the database, so writing a row never waits for the lock of its conversation. A count is null if the
-    model's server did not report it, and the cost if a price is unknown.
+    The row stays when its conversation or its message is erased, with the key of the conversation. There are no foreign
+    keys in the database, so writing a row never waits for the lock of its conversation. A count is null if the model's
+    server did not report it, and the cost if a price is unknown.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     conversation = models.ForeignKey(
         Conversation,
-        on_delete=detach,
-        null=True,
+        on_delete=keep,
+        null=True,  # never; but joins then keep the rows of conversations that were erased
         related_name="usage",
         db_index=False,
         db_constraint=False,
-        help_text="Null after it was erased.",
+        help_text="Its key stays after it was erased.",
     )
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL,
@@ -177,6 +176,6 @@ class Usage(models.Model):
         return f"{self.model} {self.operation} {self.created_at:%Y-%m-%d %H:%M}"
 
 
-def rows_of(conversation: Conversation) -> models.QuerySet[Usage]:
-    """Return the rows of a conversation, in the database from which it was read."""
-    return Usage.objects.using(conversation._state.db).filter(conversation=conversation)
+def rows_of(conversation: Conversation, database: str | None = None) -> models.QuerySet[Usage]:
+    """Return the rows of a conversation, by default in the database from which it was read."""
+    return Usage.objects.using(database or conversation._state.db).filter(conversation=conversation)

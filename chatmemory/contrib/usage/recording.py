@@ -23,6 +23,7 @@ from chatmemory.contrib.usage.models import (
     Operation,
     Status,
     Usage,
+    rows_of,
 )
 from chatmemory.contrib.usage.prices import Cost, cost_of
 from chatmemory.core.asynchronous import async_change
@@ -92,7 +93,7 @@ def record_usage(
     )
     database = router.db_for_write(Usage, instance=self)
     _write(row, database)
-    stored = Usage.objects.using(database).filter(pk=row.pk)
+    stored = rows_of(self, database).filter(pk=row.pk)
     return retry(database, stored.get) if row.response_id else row
 
 
@@ -114,18 +115,18 @@ def _record_call(
     if conversation is None:
         return
     database = router.db_for_write(Usage, instance=conversation)
-    key: Any = conversation.pk
+    reported = Reported() if usage is None else usage
     owner: Any = conversation.owner_id
     if call["position"] is None:  # nothing was stored: it may have been erased or anonymised during the call
-        rows = Conversation.objects.using(database).filter(pk=key).values_list("pk", "owner_id")
-        key, owner = retry(database, rows.first) or (None, None)
-    reported = Reported() if usage is None else usage
-    if (key, owner) != (conversation.pk, conversation.owner_id):
-        reported = replace(reported, response_id="")  # which would lead to the text at the provider
+        owners = Conversation.objects.using(database).filter(pk=conversation.pk).values_list("owner_id")
+        found = retry(database, owners.first)
+        owner = found and found[0]
+        if found != (conversation.owner_id,):
+            reported = replace(reported, response_id="")  # which would lead to the text at the provider
     # The name that was asked for: providers name a model more precisely, and by another date every few months.
     reported = replace(reported, model=model, provider=reported.provider or provider)
     fields = {name: call[name] for name in _CALL}
-    _write(_new_row(reported, conversation_id=key, owner_id=owner, **fields), database)
+    _write(_new_row(reported, conversation_id=conversation.pk, owner_id=owner, **fields), database)
 
 
 def _new_row(reported: Reported, **fields: Any) -> Usage:

@@ -192,7 +192,7 @@ _PARAMETERS = {
     ),
     "operation": serializers.ChoiceField(Operation.values, default=None, help_text="Only calls for this."),
     "conversation": serializers.UUIDField(
-        default=None, help_text="Only calls of the conversation with this `id`. Calls of erased ones have none."
+        default=None, help_text="Only calls of the conversation with this `id`, which may have been erased."
     ),
 }
 

@@ -42,7 +42,7 @@ class Migration(migrations.Migration):
                 ('currency', models.CharField(default='', help_text='The ISO code, empty if the cost is not known.', max_length=3)),
                 ('day', chatmemory.contrib.usage.models.DayField(editable=False, help_text='The day of created_at in the time zone of the project.')),
                 ('created_at', models.DateTimeField(default=django.utils.timezone.now, help_text='The end of the call.')),
-                ('conversation', models.ForeignKey(db_constraint=False, db_index=False, help_text='Null after it was erased.', null=True, on_delete=chatmemory.contrib.usage.models.detach, related_name='usage', to='chatmemory.conversation')),
+                ('conversation', models.ForeignKey(db_constraint=False, db_index=False, help_text='Its key stays after it was erased.', null=True, on_delete=chatmemory.contrib.usage.models.keep, related_name='usage', to='chatmemory.conversation')),
                 ('owner', models.ForeignKey(db_constraint=False, db_index=False, help_text='The owner of the conversation at the time of the call.', null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
             ],
             options={
