@@ -406,6 +406,7 @@ BESIDES: dict[str, dict[str, str]] = {
     "postgresql": {
         **_ON_EACH_SERVER,
         "tests/contrib/citus/test_names.py": _OF_POSTGRESQL,
+        "tests/contrib/citus/test_shards.py": _OF_POSTGRESQL,
         # These three import all frameworks, and so does nothing else on a server.
         "tests/contrib/test_lost_connections.py": _CONNECTIONS,
         "tests/contrib/test_threads.py": _CONNECTIONS,
@@ -420,6 +421,8 @@ BESIDES: dict[str, dict[str, str]] = {
         "tests/database/test_partitions.py": _OF_POSTGRESQL,
         "tests/database/test_writers.py": _AT_ONCE,
         "tests/rest/test_bounds_at_once.py": _AT_ONCE,
+        "tests/tenants/test_tenants.py": _OF_POSTGRESQL,
+        "tests/turns/test_pools.py": _CONNECTIONS,
     },
 }
 """The files that a suite runs for another reason than a statement."""

@@ -70,30 +70,32 @@ def asgi(request: Any) -> bool:
     return bool(request.param)
 
 
+@pytest.fixture(scope="module")
+def schemas() -> dict[str, str]:
+    return {
+        "DJANGO_SETTINGS_MODULE": "tests.settings.schemas",
+        "CHATMEMORY_TEST_NAME": f"test_chatmemory_tenants_{os.getpid()}",
+    }
+
+
+@pytest.fixture(scope="module")
+def conversations(schemas: dict[str, str]) -> Iterator[dict[str, list[str]]]:
+    pytest.importorskip("django_tenants")
+    program = [sys.executable, "-m", "tests.tenants.schemas"]
+    env = {**os.environ, **schemas}
+    try:
+        yield json.loads(subprocess.run(program, env=env, check=True, capture_output=True).stdout)
+    finally:
+        subprocess.run([*program, "drop"], env=env, check=True)
+
+
 class TestSchemas:
     """django-tenants: the schema is an attribute of the connection, of which each thread has its own."""
 
-    @pytest.fixture(scope="class")
-    def environment(self) -> dict[str, str]:
-        return {
-            "DJANGO_SETTINGS_MODULE": "tests.settings.schemas",
-            "CHATMEMORY_TEST_NAME": f"test_chatmemory_tenants_{os.getpid()}",
-        }
-
-    @pytest.fixture(scope="class")
-    def conversations(self, environment: dict[str, str]) -> Iterator[dict[str, list[str]]]:
-        pytest.importorskip("django_tenants")
-        program = [sys.executable, "-m", "tests.tenants.schemas"]
-        env = {**os.environ, **environment}
-        try:
-            yield json.loads(subprocess.run(program, env=env, check=True, capture_output=True).stdout)
-        finally:
-            subprocess.run([*program, "drop"], env=env, check=True)
-
     def test_each_thread_works_in_the_schema_of_the_request(
-        self, conversations: dict[str, list[str]], environment: dict[str, str], asgi: bool, tmp_path: Path
+        self, conversations: dict[str, list[str]], schemas: dict[str, str], asgi: bool, tmp_path: Path
     ) -> None:
-        log, more = tmp_path / "log", {**environment, "CHATMEMORY_TEST_SIGNALS": str(tmp_path)}
+        log, more = tmp_path / "log", {**schemas, "CHATMEMORY_TEST_SIGNALS": str(tmp_path)}
         with run_server(log, "tests.settings.schemas", asgi=asgi, options=KINDS[asgi], environment=more) as port:
             own, other = ("globex", "acme") if asgi else ("acme", "globex")
             ours, theirs = (
