@@ -112,7 +112,6 @@ def test_every_string_is_there_and_no_other(folder: Path, catalogue: Catalogue) 
     assert written == list(catalogue.marked), "run python -m tests.tools.write_translations"
 
 
-@pytest.mark.slow
 def test_no_string_is_there_with_and_without_a_plural(catalogue: Catalogue) -> None:
     keys = [(context, message) for context, message, _plural in catalogue.marked]
     assert [key for key in keys if keys.count(key) > 1] == [], "compilemessages refuses the file"

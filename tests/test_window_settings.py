@@ -69,7 +69,6 @@ def test_its_field_in_the_admin(setting: Setting) -> None:
         assert (field.help_text, field.required) == (setting.help, not setting.null)
 
 
-@pytest.mark.slow
 @every_setting
 @pytest.mark.parametrize("command", ["chatmemory_import", "chatmemory_replay"])
 def test_its_options(setting: Setting, command: str) -> None:

@@ -33,6 +33,7 @@ def answers(client: Any, site: Site) -> list[Answer]:
     return [Answer(steady(each.asked), each.status, {}, steady(each.said)) for each in found]
 
 
+@pytest.mark.slow
 def test_staff_without_the_permission_get_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
     site = build()
     Conversation.objects.exclude(pk=site.mine.pk).delete()
@@ -48,6 +49,7 @@ def test_staff_without_the_permission_get_no_text(monkeypatch: pytest.MonkeyPatc
     assert any("Window 1" in answer.body for answer in before)
 
 
+@pytest.mark.slow
 def test_limited_staff_get_nothing_of_others(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
     settings.CHATMEMORY = {**settings.CHATMEMORY, "STAFF_CONVERSATIONS": "tests.support.tenants.berts"}
     site = build()

@@ -210,7 +210,6 @@ class TestForms:
         assert right.index("Windows side by side") < right.index("Try other windows")
         assert wrong.count("Try other windows") == right.count("Try other windows") == 1
 
-    @pytest.mark.slow
     def test_without_a_limit_are_left_out(self, admin_client: Client, conversation: Conversation) -> None:
         shown = tried(admin_client, conversation, f"{ONE}&2-window=tokens&2-limit=&3-window=tokens&3-limit=+")
         assert len(cards(shown)) == 2

@@ -183,7 +183,6 @@ def test_a_receiver_that_fails_does_not_reach_the_turn(
     assert {record.levelno for record in caplog.records} >= {logging.ERROR}
 
 
-@pytest.mark.slow
 @ways
 def test_memories_of_other_kinds(told: list[dict[str, Any]], user: Any, way: Any) -> None:
     way(Assistant(lambda messages, tools: AiMessage("Hi"), memory=MessageWindowChatMemory(max_messages=3)), "default")

@@ -51,6 +51,7 @@ def saying(deltas: Sequence[str | Thinking]) -> ChatModel:
     return Speaker(speak)
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 @given(text=TEXTS.filter(lambda text: text.strip(" \n")), cuts=CUTS, thought=TEXTS, thought_cuts=CUTS)
 @example("tea \ud83c\udf75", [5], "", [])

@@ -104,6 +104,7 @@ ways = pytest.mark.parametrize("way", [chat, stream, achat, astream])
 
 
 class TestAfterTheAnswer:
+    @pytest.mark.slow
     @ways
     def test_the_answer_is_given_out_before_the_summarizer_is_asked(
         self, way: Way, summarizer: BlockedSummarizer

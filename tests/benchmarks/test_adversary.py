@@ -139,6 +139,7 @@ def known(name: str) -> Act:
 
 @pytest.mark.django_db(transaction=True)
 class TestFaults:
+    @pytest.mark.slow
     @pytest.mark.usefixtures("sdks")
     @pytest.mark.parametrize("name", ["add", "add with a key"])
     def test_find_nothing_wrong_in(self, name: str) -> None:

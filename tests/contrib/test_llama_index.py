@@ -484,6 +484,7 @@ class TestAsyncChatStore:
 
         use(work)
 
+    @pytest.mark.slow
     def test_gives_a_part(self, use: Use) -> None:
         async def work(store: AsyncDBChatStore) -> None:
             await store.add_messages("a", list(map(user, "12345")))
@@ -723,7 +724,6 @@ class TestMemory:
             DjangoAsyncChatStore(type(owner)())
 
 
-@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_archiving_from_many_tasks_loses_nothing() -> None:
     async def work() -> tuple[list[Any], list[str | None], list[str | None]]:

@@ -367,6 +367,7 @@ async def chat(memory_id: str, model: AgentsModel, streamed: bool = False, **win
 
 
 class TestRuns:
+    @pytest.mark.slow
     @pytest.mark.parametrize("streamed", [False, True])
     def test_a_model_gets_all_that_was_said(self, streamed: bool) -> None:
         model = Scripted(turns())

@@ -174,6 +174,7 @@ def _conversation(limit: int) -> None:
     Conversation.objects.create(memory_id=ID, window="messages", limit=limit)
 
 
+@pytest.mark.slow
 def test_what_only_grows_keeps_all_thinking(adapter: Any) -> None:
     _conversation(20)
     _tell(adapter, ("question", "Hi"), ("answer", "1"), ("question", "The time?"), ("call", "2"), ("result", "noon"))

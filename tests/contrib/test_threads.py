@@ -99,6 +99,7 @@ def test_a_connection_that_the_thread_had_stays() -> None:
         assert pool.submit(work).result()
 
 
+@pytest.mark.slow
 def test_a_buffer_of_llama_indexs_leaves_nothing_open_on_the_server() -> None:
     buffer = ChatMemoryBuffer.from_defaults(chat_store=DjangoChatStore(), chat_store_key="t")
     loop = asyncio.new_event_loop()

@@ -164,6 +164,7 @@ class TestAnyConversation:
         refused = [entry for entry in case.added if entry not in retained.added]
         assert all(isinstance(entry.message, SystemMessage) for entry in refused)
 
+    @pytest.mark.slow
     @given(ANY_CASE)
     def test_order_is_kept(self, case: Case) -> None:
         said = {id(entry): place for place, entry in enumerate([*case.stored, *case.added])}
@@ -173,6 +174,7 @@ class TestAnyConversation:
         places = [said[id(entry)] for entry in entries]
         assert places == sorted(places)
 
+    @pytest.mark.slow
     @given(ANY_CASE)
     def test_the_protected_system_message_stays(self, case: Case) -> None:
         case.added = [entry for entry in case.added if not isinstance(entry.message, SystemMessage)]
@@ -188,6 +190,7 @@ class TestAnyConversation:
         assert lazily.entries() == at_once.entries()
         assert lazily.total == at_once.total
 
+    @pytest.mark.slow
     @given(ANY_CASE)
     def test_one_batch_is_as_one_by_one(self, case: Case) -> None:
         at_once = case.run()

@@ -74,7 +74,20 @@ print(client.get(f"/admin/chatmemory/conversation/{conversation.pk}/change/").co
 """
 
 OURS = {
-    *("admin", "apps", "branches", "capabilities", "checks", "conf", "core", "database", "models", "signals", "staff"),
+    *(
+        "addresses",
+        "admin",
+        "apps",
+        "branches",
+        "capabilities",
+        "checks",
+        "conf",
+        "core",
+        "database",
+        "models",
+        "signals",
+        "staff",
+    ),
 }
 """The modules and folders that a process needs before its first request."""
 

@@ -165,6 +165,7 @@ def somebody_else(act: Callable[[], object], *, after: int = 1) -> AbstractConte
     return connection.execute_wrapper(wrapper)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [1, 2])
 @pytest.mark.parametrize("limit", [20, 200])
 def test_who_is_not_fastest_evicts_down_to_the_mark_all_the_same(after: int, limit: int) -> None:
@@ -202,7 +203,6 @@ def test_a_window_changed_in_between_applies() -> None:
     assert conversation.limit == 1
 
 
-@pytest.mark.slow
 def test_another_case_of_the_model_is_another_model() -> None:
     """OpenAI's tokenizer of "GPT-4" is not known, so that one counts by another encoding than "gpt-4"."""
     conversation = ConversationFactory(window="tokens", limit=10_000, model="gpt-4")

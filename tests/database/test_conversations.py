@@ -281,7 +281,6 @@ class TestIdempotency:
         assert conversation.messages.history().count() == 4
         check_invariants(conversation)
 
-    @pytest.mark.slow
     def test_the_account_is_that_of_the_first_time(self) -> None:
         conversation = ConversationFactory(window="messages", limit=2)
         conversation.memory.add(*users(0))

@@ -57,6 +57,7 @@ class TestOpenAi:
 
         return take
 
+    @pytest.mark.slow
     @pytest.mark.usefixtures("sdks")
     def test_it_streams(self, api: Client, conversation: Conversation, model_server: ModelServer) -> None:
         model_server.stream(says("Hel", "lo", "!"))

@@ -46,6 +46,7 @@ def test_a_summary_of_another_program_counts_for_nothing() -> None:
     assert "Of the user: 1. Answers: 1." in summarize(talk("Hello"), "Somebody's own words.")
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(max_size=300), max_size=30), st.booleans())
 def test_it_is_never_long(said: list[str], twice: bool) -> None:
     messages = [UserMessage(text) for text in said if text.strip()]

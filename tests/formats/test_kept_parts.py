@@ -194,6 +194,7 @@ def _texts(blocks: list[dict[str, Any]]) -> list[str]:
     return [text for block in blocks for key in ("title", "context", "text") if (text := block.get(key, "").strip())]
 
 
+@pytest.mark.slow
 @given(st.lists(_blocks, min_size=1, max_size=3))
 def test_all_that_is_sent_to_anthropic_is_said(blocks: list[dict[str, Any]]) -> None:
     [said] = from_anthropic([{"role": "user", "content": blocks}])
@@ -209,12 +210,14 @@ _anything = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(_anything, st.sampled_from(["title", "context", "source", "caller", "cache_control", "extra"]))
 def test_no_field_that_somebody_adds_is_sent_to_anthropic(value: Any, key: str) -> None:
     said = UserMessage([PDF], attributes={"anthropic": {"content": [{**DOCUMENT, key: value}]}})
     assert to_anthropic([said])["messages"] == [{"role": "user", "content": [DOCUMENT]}]
 
 
+@pytest.mark.slow
 @given(_anything, st.sampled_from(["thoughtSignature", "partMetadata", "videoMetadata", "mediaResolution", "extra"]))
 def test_no_field_that_somebody_adds_is_sent_to_gemini(value: Any, key: str) -> None:
     said = UserMessage([PDF], attributes={"gemini": {"parts": [{"inlineData": INLINE, key: value}]}})

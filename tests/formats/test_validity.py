@@ -344,6 +344,7 @@ def test_providers_accept_any_memory(write: Any, accept: Any, read: Any, given: 
         accept(write(read(written)))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("sdks")
 @FORMATS
 @settings(max_examples=budget.examples(100))

@@ -93,7 +93,6 @@ def test_a_limit_counts_failures() -> None:
     assert len(list(compact_due(summarizer=say_nothing, limit=2))) == 2
 
 
-@pytest.mark.slow
 def test_a_dry_run_says_what_is_due(settings: Any) -> None:
     settings.CHATMEMORY = {}  # nobody is asked
     conversations = [due_conversation(), due_conversation(2)]

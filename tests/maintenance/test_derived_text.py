@@ -265,6 +265,7 @@ KEPT: dict[Callable[[Conversation], None], set[str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("erase", KEPT)
 def test_what_is_erased_is_in_no_column(erase: Callable[[Conversation], None], user: Any, admin_client: Client) -> None:
     conversation = planted(user, admin_client)

@@ -592,7 +592,6 @@ class TestOnesOwn:
 
 
 class TestBounds:
-    @pytest.mark.slow
     def test_a_range_too_large_for_a_request_is_told(self, api: Client, conversation: Conversation) -> None:
         for bound in {"MAX_MEMORY_MESSAGES": 11}, {"MAX_MEMORY_CHARS": 2200}:
             with override_settings(CHATMEMORY={"USERS": "all", **bound}):

@@ -321,6 +321,7 @@ def test_for_one_memory_id_there_must_be_one_owner(api: Client, user: Any, grant
         assert (answer.status_code, answer.json()["errors"][0]["place"]) == (400, "owner")
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="elsewhere two that create wait for each other")
 def test_a_creation_that_finds_the_database_busy_is_tried_again(api: Client) -> None:

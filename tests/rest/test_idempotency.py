@@ -63,7 +63,6 @@ def test_a_repeated_request_may_carry_the_version_that_it_moved(api: Client, use
     assert post(api, path, USER, idempotency_key="l", if_match='"0"').status_code == 412
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("body", [{}, {"memory_id": "x", "title": "T", "metadata": {"b": 1, "a": [2]}}])
 def test_a_conversation_is_made_once(api: Client, body: Any) -> None:
     first = post(api, "/api/conversations/", body, idempotency_key="k")

@@ -190,6 +190,7 @@ def test_each_filter_is_asked_for() -> None:
             assert {*declared.parameters} - {"cursor"} <= asked[name], path
 
 
+@pytest.mark.slow
 def test_owners_get_nothing_of_what_they_do_not_see(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     get = partial(answers, signed_in(site.owner), [site.mine], [""])
     before = equal_answers(get, partial(say_otherwise, site.mine, other_internals), monkeypatch=monkeypatch)
@@ -208,6 +209,7 @@ def everything_else(site: Site) -> None:
         made.record_usage({"model": "kettle", "input_tokens": 4711})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reader", ["other", "anonymous", "limited staff"])
 def test_others_get_nothing(site: Site, monkeypatch: pytest.MonkeyPatch, settings: Any, reader: str) -> None:
     client, owners = Client(), ["", str(site.owner.pk), "*"]
@@ -222,6 +224,7 @@ def test_others_get_nothing(site: Site, monkeypatch: pytest.MonkeyPatch, setting
     assert all(answer.status >= 400 for answer in before if str(site.mine.pk) in answer.asked)
 
 
+@pytest.mark.slow
 def test_staff_without_the_permission_get_no_text(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     client = signed_in(member({*PERMISSIONS, SUMMARIZE} - {"read_message_text"}))
 
@@ -236,6 +239,7 @@ def test_staff_without_the_permission_get_no_text(site: Site, monkeypatch: pytes
     assert sum(answer.status < 300 for answer in before) > 20
 
 
+@pytest.mark.slow
 def test_what_was_erased_has_no_influence(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     def said_and_erased(text: str) -> None:
         memory = site.erased.memory

@@ -342,6 +342,7 @@ def away(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield port, log
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accept", ["*/*", "text/html"])
 def test_a_database_that_is_away_is_temporary_on_every_route(away: tuple[int, Path], accept: str) -> None:
     """Made from the URL conf, so that a new route cannot be forgotten. The server's views are in ATOMIC_REQUESTS."""

@@ -137,6 +137,7 @@ class TestWhatTheModelGets:
 
 
 class TestRoom:
+    @pytest.mark.slow
     def test_a_tenth_of_the_window_and_never_more_than_the_window(self) -> None:
         conversation = full()
         model = ScriptedModel("Well.", "Well.")

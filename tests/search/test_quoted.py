@@ -67,7 +67,7 @@ class TestPage:
     @pytest.mark.urls("tests.admin.test_permissions")
     def test_its_links_stay_in_their_site_of_the_admin(self, admin_client: Client) -> None:
         page = address(asked(), "?answer=7").replace("/admin/", "/conversations-only/")
-        assert f'href="{page.partition("memory/")[0]}change/?position=' in part(html(admin_client, page))
+        assert 'href="/admin/' not in html(admin_client, page)
 
     @pytest.mark.slow
     def test_all_requests_of_the_turn_and_no_others_have_them(self, admin_client: Client) -> None:

@@ -13,6 +13,7 @@ from chatmemory.contrib.search.score import LENGTH_BITS, MOST_WEIGHT, NORMS, len
 from tests.search.oracle import Tokens, ranking
 
 
+@pytest.mark.slow
 @given(st.integers(1, 10**8), st.data())
 def test_a_weight_is_the_power_of_idf(documents: int, data: Any) -> None:
     found = data.draw(st.integers(1, documents))

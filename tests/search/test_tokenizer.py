@@ -238,6 +238,7 @@ def test_a_text_has_the_same_tokens_in_each_normal_form(text: str) -> None:
         assert token_texts(unicodedata.normalize(form, text)) == expected
 
 
+@pytest.mark.slow
 @given(TEXTS)
 @settings(max_examples=budget.examples(400))
 def test_a_word_is_found_by_its_own_token(text: str) -> None:

@@ -44,6 +44,7 @@ NOT_PERFORMED: dict[str, dict[str, str]] = {
     "docs/looking-after.md": {"python manage.py chatmemory_verify": _PARSED},
     "docs/partitions.md": {
         "BEGIN;": "tests/support/partitions.py runs it on PostgreSQL",
+        "SELECT citus_set_coordinator_host": "it needs servers with Citus",
         "python manage.py migrate": f"it needs servers with Citus; {_PARSED}",
     },
     "docs/react.md": {"import { useChat }": "tests/ai_sdk/test_use_chat_browser.py runs it"},
@@ -63,6 +64,7 @@ NOT_PERFORMED: dict[str, dict[str, str]] = {
         "$ python manage.py chatmemory_replay": _OUTPUT,
     },
     "docs/settings.md": {"$ python manage.py chatmemory_window": _PARSED},
+    "docs/tenants.md": {"ALTER TABLE": "tests/tenants/test_tenants.py has such policies on PostgreSQL"},
     "docs/windows.md": {"$ python manage.py chatmemory_replay": _OUTPUT},
 }
 """By page, the beginnings of the blocks that are not performed, and why not.

@@ -115,7 +115,7 @@ class Everything:
 
     UNMARKED = 0.5
     """Seconds above which a function must be marked."""
-    MARKED = 0.05
+    MARKED = 0.03
     """Seconds below which not all tests of a marked function may stay. Marked is what took 0.12 s or more once."""
 
     ON_THEIR_OWN = {"browser", "npm", "java"}

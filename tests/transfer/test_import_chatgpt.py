@@ -109,7 +109,6 @@ def test_a_conversation_with_no_custom_gpt_names_none(load: Any) -> None:
     assert Conversation.objects.get().metadata["chatgpt"] == {}
 
 
-@pytest.mark.slow
 def test_each_message_keeps_what_it_was_made_of(load: Any) -> None:
     answer = said("assistant", "Yes", metadata={"citations": [{"url": "https://example.com"}], "model_slug": "gpt-x"})
     load(conversation(said("user", "Hi"), thoughts("Hm."), answer))

@@ -56,7 +56,6 @@ class TestOthers:
             assert (answer.status_code, answer["Content-Type"]) == (403, "application/problem+json")
         assert said(conversation) == []
 
-    @pytest.mark.slow
     def test_a_session_needs_the_csrf_token(self, user: Any, conversation: Conversation) -> None:
         client = Client(enforce_csrf_checks=True)
         client.force_login(user)

@@ -303,7 +303,6 @@ class TestPeriods:
         assert problem in words(text)
         assert [line[1] for line in table(text)] == ["1"]
 
-    @pytest.mark.slow
     @pytest.mark.parametrize("days", [("0001-01-01", "0009-12-31"), ("9990-01-01", "9999-12-31")])
     def test_may_be_long_ago_or_far_away(self, admin_client: Client, days: tuple[str, str]) -> None:
         called()

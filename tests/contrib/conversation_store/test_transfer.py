@@ -131,6 +131,7 @@ class TestErasing:
         assert known(store)[1].branches == []
         assert list(verify()) == []
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("how", ["erase", "anonymise"])
     def test_a_user_takes_records_and_entries_along(self, how: str) -> None:
         ann, bob = UserFactory(), UserFactory()

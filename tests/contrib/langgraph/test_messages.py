@@ -133,6 +133,7 @@ class TestARun:
         ]
         assert len(found) == len(store.messages()) == Conversation.objects.get().message_count == 12
 
+    @pytest.mark.slow
     def test_in_the_past_takes_back_what_came_after(self) -> None:
         graph = agent_graph(DjangoSaver())
         graph.invoke({"messages": "Weather?"}, CONFIG)

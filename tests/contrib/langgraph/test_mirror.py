@@ -323,6 +323,7 @@ class TestMessages:
         assert [message.text for message in memory()] == [*"cab"]
         assert history() == [*"abc"]
 
+    @pytest.mark.slow
     def test_of_the_past_return_with_a_fork(self) -> None:
         graph = Runs(lambda state: [AIMessage(f"{len(state)}")])
         first = graph.run(HumanMessage("a"))

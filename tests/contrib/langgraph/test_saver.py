@@ -155,9 +155,11 @@ async def _ause(graph: Any, inputs: list[Any]) -> Any:
 
 @pytest.mark.parametrize(("graph", "inputs"), CASES)
 class TestAGraph:
+    @pytest.mark.slow
     def test_runs_as_in_memory(self, graph: Graph, inputs: list[Any]) -> None:
         assert _use(graph(DjangoSaver()), inputs) == _use(graph(InMemorySaver()), inputs)
 
+    @pytest.mark.slow
     def test_runs_as_in_memory_async(self, graph: Graph, inputs: list[Any]) -> None:
         expected = run(_ause(graph(InMemorySaver()), inputs))
         assert run(_ause(graph(DjangoSaver()), inputs)) == expected
@@ -284,6 +286,7 @@ class TestPruning:
         with pytest.raises(ValueError, match="strategy must be"):
             DjangoSaver().prune(["t"], strategy="latest")
 
+    @pytest.mark.slow
     def test_of_runs_deletes_what_only_they_had(self) -> None:
         saver = DjangoSaver()
         graph = agent_graph(saver)
@@ -317,6 +320,7 @@ class TestCopy:
 
 
 class TestOwners:
+    @pytest.mark.slow
     def test_have_threads_of_their_own(self) -> None:
         one, other = DjangoSaver(UserFactory()), DjangoSaver(UserFactory())
         agent_graph(one).invoke({"messages": "a"}, CONFIG)
@@ -342,6 +346,7 @@ class TestOwners:
 
 
 class TestSize:
+    @pytest.mark.slow
     def test_a_value_is_stored_once_however_many_checkpoints_have_it(self) -> None:
         saver = DjangoSaver()
         graph = parallel_graph(saver)
@@ -420,6 +425,7 @@ class TestWritesAgain:
         assert (Conversation.objects.count(), Namespace.objects.count(), Write.objects.count()) == (1, 1, 24)
 
 
+@pytest.mark.slow
 def test_a_list_is_read_in_parts_that_join() -> None:
     saver = DjangoSaver()
     config: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}

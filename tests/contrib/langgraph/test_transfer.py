@@ -97,6 +97,7 @@ class TestTransfer:
         assert "there already: 1, left out: 0" in imported(file)
         assert list(verify()) == []
 
+    @pytest.mark.slow
     @pytest.mark.django_db(transaction=True)
     def test_a_run_goes_on_after_it(self, tmp_path: Path) -> None:
         graph = agent_graph(DjangoSaver())
@@ -192,6 +193,7 @@ class TestVerify:
         others = Conversation.objects.exclude(memory_id="t")
         assert list(verify(others)) == []
 
+    @pytest.mark.slow
     @pytest.mark.skipif(bool(WORKERS), reason="the nodes cannot be told to check no foreign keys")
     @pytest.mark.django_db(transaction=True)
     def test_what_belongs_to_no_conversation_is_deleted(self) -> None:
