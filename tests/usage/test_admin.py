@@ -433,7 +433,7 @@ class TestTexts:
         settings.LANGUAGE_CODE = "de"
         settings.USE_THOUSAND_SEPARATOR = True
         called(input_tokens=1234567, cost=Decimal("1234.5"), currency="EUR")
-        text = html(admin_client, since="2016-12-01", until=f"{timezone.now():%Y-%m-%d}", group="model")
+        text = html(admin_client, since="2016-12-01", until=timezone.localdate().isoformat(), group="model")
         assert table(text)[0][1:3] == ["1", "1.234.567"]
         assert "1.234,5000" in table(text)[0]
         charts = re.findall(r"<svg.*?</svg>", content(text), re.DOTALL)
@@ -464,7 +464,7 @@ class TestCharts:
     def test_lead_to_the_models_of_a_day(self, admin_client: Client) -> None:
         called(model="today")
         called(1, model="yesterday")
-        today = f"{timezone.now():%Y-%m-%d}"
+        today = timezone.localdate().isoformat()
         link = f'<a href="?since={today}&amp;until={today}&amp;group=model" class="chatmemory-column">'
         assert link in html(admin_client)
         assert [line[0] for line in table(html(admin_client, since=today, until=today, group="model"))] == ["today"]

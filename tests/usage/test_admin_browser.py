@@ -86,7 +86,7 @@ def test_a_bar_tells_its_number_and_leads_to_its_models(signed_in: Any, conversa
 def test_a_form_chooses_the_days_without_a_script(signed_in: Any, conversation: Conversation) -> None:
     page = signed_in(viewport=WIDE, java_script_enabled=False)
     page.goto(f"{PAGE}?group=model")
-    today = f"{timezone.now():%Y-%m-%d}"
+    today = timezone.localdate().isoformat()
     page.get_by_label("From").fill(today)
     page.get_by_role("button", name="Show").click()
     expect(page.locator(".chatmemory-usage-table").last.locator("tbody th")).to_have_text(["gpt-5"])
