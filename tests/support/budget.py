@@ -36,13 +36,13 @@ def load_profile(*, quick: bool) -> None:
 def examples(usual: int) -> int:
     """Return how many examples a test gets that has ``usual`` of them in the full suite on SQLite.
 
-    On a server they are a third, because each statement takes longer. ``CHATMEMORY_TEST_EXAMPLES`` sets the number.
+    On a server they are a sixth, because each statement takes longer. ``CHATMEMORY_TEST_EXAMPLES`` sets the number.
     """
     if chosen := int(os.environ.get("CHATMEMORY_TEST_EXAMPLES", "0")):
         return chosen
     if _is_quick:
         return min(usual, _QUICK_EXAMPLES)
-    return usual if os.environ.get("CHATMEMORY_TEST_DATABASE", "sqlite") == "sqlite" else max(1, usual // 3)
+    return usual if os.environ.get("CHATMEMORY_TEST_DATABASE", "sqlite") == "sqlite" else max(1, usual // 6)
 
 
 def steps(usual: int) -> int:
