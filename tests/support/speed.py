@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter, defaultdict
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from importlib.util import find_spec
 from typing import Any
 
@@ -105,7 +105,7 @@ class Quick:
 
 
 class Everything:
-    """Fail the full suite for a file that is left out, and for a test that should be marked ``slow``, or should not.
+    """Fail the full suite for a file that is left out, and a test that must be marked ``slow``; say what to mark.
 
     What counts is processor time, in units of what this processor needs for :func:`_work`: machines differ.
     """
@@ -114,7 +114,9 @@ class Everything:
     """The files that need older packages than others; .ci/run gives each an environment of its own."""
 
     UNMARKED = 0.5
-    """Seconds above which a function must be marked."""
+    """Seconds above which a function should be marked."""
+    UNMARKED_AT_MOST = 2.5
+    """Seconds above which it must be. What a process does once, as to load a vocabulary, falls on any test."""
     MARKED = 0.03
     """Seconds below which not all tests of a marked function may stay. Marked is what took 0.12 s or more once."""
 
@@ -126,6 +128,7 @@ class Everything:
         self.marked: defaultdict[str, list[float]] = defaultdict(list)
         self.unmarked: defaultdict[str, list[float]] = defaultdict(list)
         self.problems: list[str] = []
+        self.remarks: list[str] = []
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.skipped and report.nodeid not in self.LEFT_OUT:
@@ -155,23 +158,25 @@ class Everything:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if hasattr(session.config, "workerinput"):
             return
-        self.problems += sorted(self._wrongly_marked())
+        self._look_at_marks()
         if self.problems and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
-        if self.problems:
-            terminalreporter.section("what the full suite refuses", red=True)
-            for problem in self.problems:
-                terminalreporter.write_line(problem)
+        for title, lines in {"what to mark": self.remarks, "what the full suite refuses": self.problems}.items():
+            if lines:
+                terminalreporter.section(title, red=lines is self.problems)
+                for line in sorted(lines):
+                    terminalreporter.write_line(line)
 
-    def _wrongly_marked(self) -> Iterator[str]:
+    def _look_at_marks(self) -> None:
         for function, seconds in self.unmarked.items():
-            if max(seconds) > self.UNMARKED:
-                yield f"{function} takes {max(seconds):.2f} s of the processor: add @pytest.mark.slow"
+            if (longest := max(seconds)) > self.UNMARKED:
+                lines = self.problems if longest > self.UNMARKED_AT_MOST else self.remarks
+                lines.append(f"{function} takes {longest:.2f} s of the processor: add @pytest.mark.slow")
         for function, seconds in self.marked.items():
-            if max(seconds) < self.MARKED:
-                yield f"{function} takes {max(seconds):.2f} s at most: remove @pytest.mark.slow"
+            if (longest := max(seconds)) < self.MARKED:
+                self.remarks.append(f"{function} takes {longest:.2f} s at most: remove @pytest.mark.slow")
 
 
 _USUAL = 0.057
