@@ -20,7 +20,7 @@ from chatmemory.database.change import Change, MemorySize
 from chatmemory.database.connections import retry
 from chatmemory.database.reading import chunks, rows_of
 from chatmemory.models import OWNER_SCOPE, Conversation, IdempotencyKey, Message, Origin
-from chatmemory.models.conversation_names import NOBODY, kept_names, key_name
+from chatmemory.models.conversation_names import kept_names, key_name
 from chatmemory.models.fields import uuid7
 from chatmemory.models.message import pins_until
 
@@ -73,7 +73,8 @@ def keys_of_owner(owner: Any, key: str, database: str) -> QuerySet[IdempotencyKe
     names = kept_names(database)
     if names is None:
         return keys
-    return keys.filter(conversation=names.locate(database, key_name(scope_of_owner(owner), key)) or NOBODY)
+    found = names.locate(database, key_name(scope_of_owner(owner), key))
+    return keys.none() if found is None else keys.filter(conversation=found)
 
 
 def made_by(owner: Any, key: str, conversation: UUID, database: str) -> UUID:
