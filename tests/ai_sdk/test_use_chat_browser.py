@@ -17,7 +17,6 @@ from chatmemory.models import Conversation
 from tests.support.ai_sdk import FOLDER, bundled, node_modules  # noqa: F401
 from tests.support.browser import Pages, browser_thread, chromium, expect, new_page  # noqa: F401
 from tests.support.cutting import wait_until_alone
-from tests.support.cutting_proxy import WHOLE, Cut, cutting_proxy
 from tests.support.factories import ConversationFactory, UserFactory
 from tests.support.paths import ROOT
 from tests.support.server import run_server
@@ -139,49 +138,6 @@ def test_the_component_of_the_docs_does_what_users_of_the_ai_sdk_expect(
         expect(said.last).to_have_text("assistant: You said fail 🎉")
         expect(page.get_by_role("alert")).to_have_count(0)
     wait_until_alone()
-
-
-def test_the_component_of_the_docs_gives_no_second_answer_after_lost_connections(
-    bundle_of_readme: Path,
-    conversation: Conversation,
-    gate: Path,
-    new_page: Pages,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("CHATMEMORY_TEST_BUNDLE", str(bundle_of_readme))
-    monkeypatch.setenv("CHATMEMORY_TEST_GATE", str(gate))
-    client = Client()
-    client.force_login(conversation.owner)
-    lost = [300, 600, 900]  # bytes of the response that arrive
-    with (
-        run_server(tmp_path / "log", "tests.settings.use_chat") as port,
-        cutting_proxy(f"http://127.0.0.1:{port}") as proxy,
-    ):
-        proxy.cut = lambda method, path: Cut(after=lost.pop()) if method == "POST" and lost else WHOLE
-        page = new_page(storage_state=None)
-        cookie = {"name": "sessionid", "value": client.cookies["sessionid"].value, "url": proxy.address}
-        page.context.add_cookies([cookie])
-        page.goto(f"{proxy.address}/chat/{conversation.pk}/")
-        page.get_by_label("Message").fill("Hello")
-        with page.expect_event("requestfailed"):
-            page.get_by_role("button", name="Send").click()
-        again = page.get_by_role("button", name="Try again")
-        for _ in range(len(lost)):
-            with page.expect_event("requestfailed"):
-                again.click()
-        again.click()
-        said = page.locator("form > p:not([role])")
-        expect(said).to_have_text(["user: Hello", "assistant: You said Hello 🎉"])
-        expect(page.get_by_role("alert")).to_have_count(0)
-        page.get_by_label("Message").fill("Bye")
-        page.get_by_role("button", name="Send").click()
-        expect(said.nth(3)).to_have_text("assistant: You said Bye 🎉")
-    wait_until_alone()
-    assert conversation.tree().parents == {0: None, 1: 0, 2: 1, 3: 2}
-    assert history(conversation)[-4:] == [
-        *["USER: wait again", "AI: You said wait again 🎉", "USER: fail", "AI: You said fail 🎉"]
-    ]
 
 
 def say(page: Any, text: str) -> None:
