@@ -160,7 +160,7 @@ def as_answered(answer: AiMessage | Answered) -> Answered:
     """Return ``answer`` with texts that databases can store, and its usage, which is unknown if the model gave none."""
     answered = answer if isinstance(answer, Answered) else Answered(answer)
     if not isinstance(answered.message, AiMessage):
-        return answered  # whoever needs a message raises an error
+        return answered  # an error is raised where a message is needed
     message = storable_message(answered.message)
     assert isinstance(message, AiMessage)
     requests = tuple(map(_with_storable_values, message.tool_execution_requests))
